@@ -1,0 +1,28 @@
+# Each command sets up .venv by itself when it is missing or older than requirements.txt. PYTHON=python3.12 chooses another Python.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONUTF8 = 1
+
+.PHONY: run test lab notebooks
+
+run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
+	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
+	$(BIN)/python -m notebooks.translation --run runs/small --score data_small --split test
+
+test: .venv/ready  ## check style, run the tests, re-run all notebooks and compare their outputs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --exclude notebooks .
+	$(BIN)/python -m pytest tests/
+	$(BIN)/python -m pytest --nbval notebooks/
+
+lab: .venv/ready  ## open the course in JupyterLab
+	$(BIN)/jupyter lab notebooks/00_setup.ipynb
+
+notebooks: .venv/ready  ## execute all notebooks again, in place and in order
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
+
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	touch .venv/ready

@@ -1,0 +1,97 @@
+"""The notebook is the module: ``from notebooks.layer_norm import LayerNorm`` loads ``05_layer_norm.ipynb``.
+
+Only the cells whose first line is ``#| export`` are executed, in their order, as one module. Everything else in
+a notebook (demonstrations, proofs, figures, exercises) runs only in Jupyter.
+"""
+
+import importlib.abc
+import importlib.util
+import json
+import linecache
+import sys
+import traceback
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+EXPORT = "#| export"
+
+
+def export_cells(path):
+    """The export cells of the notebook at ``path``: a list of (cell number counted from 1, source).
+
+    Raises ImportError, naming the notebook, when the file is not a notebook.
+    """
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        sources = [(number, cell["cell_type"], "".join(cell["source"])) for number, cell in enumerate(cells, start=1)]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ImportError(f"{path.name} is not a notebook ({error}): is it cut short, or not valid JSON?") from None
+    return [(number, text) for number, kind, text in sources if kind == "code" and text.startswith(EXPORT)]
+
+
+def explain_syntax_error(error, path, cells):
+    """The same SyntaxError with a message that names the notebook, the cell and the line within the cell."""
+    line = error.lineno or 1
+    for number, text in cells:
+        length = text.count("\n") + 2  # the cells are joined with one empty line between them
+        if line <= length:
+            break
+        line -= length
+    title = next((row for row in text.splitlines()[1:] if row.strip()), "")
+    hint = "a magic or shell command cannot stand in an export cell" if is_magic(text, line) else error.msg
+    where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
+    return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, error.text))
+
+
+def is_magic(text, line):
+    """True when the line (counted from 1) of the cell is IPython's and not Python's: ``%time``, ``!ls``, ``name?``."""
+    row = (text.splitlines()[line - 1 : line] or [""])[0].strip()
+    return row.startswith(("%", "!", "?")) or row.endswith("?") or "= %" in row or "= !" in row
+
+
+class NotebookLoader(importlib.abc.ExecutionLoader):
+    """Executes the export cells of one notebook as one module."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def is_package(self, fullname):
+        return False
+
+    def get_filename(self, fullname):
+        return str(self.path)
+
+    def get_source(self, fullname):
+        """The text of the module. It also goes into linecache, so that getsource, ``??`` and tracebacks show the
+        cell's lines and not the notebook's JSON (an entry without a modification time is never thrown out)."""
+        text = "\n\n".join(text for _, text in export_cells(self.path)) + "\n"
+        linecache.cache[str(self.path)] = (len(text), None, text.splitlines(keepends=True), str(self.path))
+        return text
+
+    def get_code(self, fullname):
+        try:
+            return super().get_code(fullname)
+        except SyntaxError as error:
+            raise explain_syntax_error(error, self.path, export_cells(self.path)) from None
+
+
+class NotebookFinder(importlib.abc.MetaPathFinder):
+    """Finds ``notebooks.NAME`` in the file ``NN_NAME.ipynb`` of this folder."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        package, _, name = fullname.rpartition(".")
+        if package != __name__ or name.startswith("__"):
+            return None
+        found = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
+        if len(found) == 1:
+            return importlib.util.spec_from_file_location(fullname, found[0], loader=NotebookLoader(found[0]))
+        names = ", ".join(file.name for file in found) or "none"
+        raise ModuleNotFoundError(
+            f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}", name=fullname
+        )
+
+
+sys.meta_path.append(NotebookFinder())
+if sys.excepthook is sys.__excepthook__:
+    # Python's own hook (up to 3.12) reads the source line from the file, which is JSON; this one asks linecache.
+    sys.excepthook = traceback.print_exception
