@@ -11,7 +11,7 @@ run: .venv/ready  ## train the preset `small` on data_small, then translate and 
 
 test: .venv/ready  ## check style, run the tests, re-run all notebooks and compare their outputs
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check --exclude notebooks .
+	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest tests/
 	$(BIN)/python -m pytest --nbval notebooks/
 
@@ -20,6 +20,7 @@ lab: .venv/ready  ## open the course in JupyterLab
 
 notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
+	$(BIN)/jupyter nbconvert --to notebook --coalesce-streams --inplace notebooks/[0-9][0-9]_*.ipynb  # progress bars as they ended
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"

@@ -65,7 +65,9 @@ def use_style():
             "figure.constrained_layout.use": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "axes.prop_cycle": plt.cycler(color=["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"]),
+            "axes.prop_cycle": plt.cycler(
+                color=["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"]
+            ),
             "image.cmap": "cividis",
         }
     )
@@ -91,7 +93,9 @@ def mask_figure(mask, rows, columns, title, axis=None):
     """A boolean mask (len(rows), len(columns)): True, may attend, is filled."""
     if axis is None:
         axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
-    axis.imshow(torch.as_tensor(mask).cpu(), vmin=0, vmax=1, aspect="auto", cmap=ListedColormap(["#EEEEEE", COLOURS["encoder"]]))
+    axis.imshow(
+        torch.as_tensor(mask).cpu(), vmin=0, vmax=1, aspect="auto", cmap=ListedColormap(["#EEEEEE", COLOURS["encoder"]])
+    )
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
@@ -122,9 +126,20 @@ def training_curves(records, axes=None):
     evaluated = [record for record in records if "dev_loss" in record]
     curves(steps, {"train": [record["loss"] for record in records]}, "Loss", "step", "nats per target token", axes[0])
     axes[0].plot(
-        [record["step"] for record in evaluated], [record["dev_loss"] for record in evaluated], "o-", label="dev", color=COLOURS["dev"]
+        [record["step"] for record in evaluated],
+        [record["dev_loss"] for record in evaluated],
+        "o-",
+        label="dev",
+        color=COLOURS["dev"],
     )
     axes[0].lines[0].set_label("train (smoothed)")
     axes[0].legend(frameon=False)
-    curves(steps, {"rate": [record["learning_rate"] for record in records]}, "Learning rate", "step", "learning rate", axes[1])
+    curves(
+        steps,
+        {"rate": [record["learning_rate"] for record in records]},
+        "Learning rate",
+        "step",
+        "learning rate",
+        axes[1],
+    )
     return axes

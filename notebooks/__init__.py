@@ -32,7 +32,7 @@ def export_cells(path):
 def explain_syntax_error(error, path, cells):
     """The same SyntaxError with a message that names the notebook, the cell and the line within the cell."""
     line = error.lineno or 1
-    for number, text in cells:
+    for number, text in cells:  # noqa: B007
         length = text.count("\n") + 2  # the cells are joined with one empty line between them
         if line <= length:
             break

@@ -1,0 +1,74 @@
+import json
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # bit for bit is a promise for CPUs; the notebooks are what tests a GPU
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from notebooks.data_preparation import Batch
+from notebooks.make_model import make_model
+from notebooks.setup import Config, replace
+from notebooks.training import run_training
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data_small"
+
+
+def pytest_configure():
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+def run_python(*arguments, cwd=ROOT, stdin=None, **environment):
+    """A Python process with these arguments: its exit status, stdout and stderr."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True, encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}, timeout=300,
+    )  # fmt: skip
+
+
+def write_notebook(path, *cells):
+    """A notebook file with these code cells."""
+    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
+    content["cells"] = [{"cell_type": "code", "source": text.splitlines(keepends=True)} for text in cells]
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def random_model(seed=0, dtype=torch.float64, src_size=12, tgt_size=12, **changes):
+    """A tiny model with large random weights in all its parameters, in eval mode."""
+    torch.manual_seed(seed)
+    model = make_model(replace(Config.preset("tiny"), dropout=0.0, **changes), src_size, tgt_size)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.25)
+    return model.to(dtype).eval()
+
+
+def random_batch(seed, sources, targets, size=12):
+    """A batch of random sentences with these numbers of tokens."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(length):
+        return torch.randint(4, size, (length,), generator=generator).tolist()
+
+    return Batch.collate([([*draw(s), 3], [2, *draw(t), 3]) for s, t in zip(sources, targets)])
+
+
+@pytest.fixture(scope="session")
+def small_data(tmp_path_factory):
+    """A data folder with the first sentences of the corpus."""
+    folder = tmp_path_factory.mktemp("data")
+    for split, count in (("train", 300), ("dev", 40), ("test", 20)):
+        lines = (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def finished_run(small_data, tmp_path_factory):
+    """A run folder as the command line leaves it."""
+    run = tmp_path_factory.mktemp("runs") / "tiny"
+    run_training(small_data, Config.preset("tiny"), run)
+    return run

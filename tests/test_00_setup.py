@@ -1,0 +1,43 @@
+import dataclasses
+
+import pytest
+from notebooks.setup import PRESETS, Config, InputError, replace
+
+
+def test_presets_are_valid_and_the_designed_sizes():
+    sizes = {name: (c.num_layers, c.d_model, c.d_ff, c.num_heads) for name in PRESETS for c in [Config.preset(name)]}
+    assert (
+        sizes["reference"] == (6, 256, 1024, 8)
+        and sizes["base"] == (6, 512, 2048, 8)
+        and set(sizes) == {"tiny", "small", "reference", "base"}
+    )
+    assert Config.preset("small") == Config()
+    base = Config.preset("base")
+    assert (base.src_segmentation, base.tgt_segmentation, base.sharing, base.schedule, base.warmup_steps) == (
+        "subwords", "subwords", "three-way", "noam", 4000,
+    )  # fmt: skip
+
+
+def test_unknown_preset_names_the_known_ones():
+    with pytest.raises(InputError, match="unknown preset 'huge': choose one of tiny, small, reference, base"):
+        Config.preset("huge")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(num_heads=3), dict(d_model=0), dict(d_model=33, num_heads=1), dict(dropout=1.0), dict(dropout=-0.1),
+        dict(smoothing=1),
+        dict(norm="both"), dict(sharing="four-way"), dict(schedule="cosine"), dict(src_segmentation="bytes"), dict(keep="all"),
+        dict(tgt="en"), dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(clip=0), dict(dtype="float16"),
+        dict(warmup_steps=0),
+    ],
+)  # fmt: skip
+def test_impossible_settings_are_refused_by_name(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        replace(Config(), **change)
+
+
+def test_config_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().d_model = 1

@@ -1,0 +1,77 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from notebooks.multi_head_attention import MultiHeadAttention, scaled_dot_product_attention
+from torch import nn
+from torch.nn import functional as F
+
+
+@given(seed=st.integers(0, 1000), tq=st.integers(1, 7), tk=st.integers(1, 7), masked=st.booleans())
+@settings(deadline=None)
+def test_plain_form_equals_the_fused_one(seed, tq, tk, masked):
+    torch.manual_seed(seed)
+    query, key, value = (torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (tq, tk, tk))
+    mask = torch.rand(2, 1, tq, tk) < 0.6 if masked else None
+    if masked:
+        mask[..., 0] = True
+    out, weights = scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(query, key, value, attn_mask=mask))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, tq, dtype=torch.float64))
+    assert not masked or (weights.masked_select(~mask) == 0).all()
+
+
+def theirs_of(ours, size, heads):
+    theirs = nn.MultiheadAttention(size, heads, batch_first=True).double()
+    parts = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
+    theirs.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8])
+def test_equals_torch_in_outputs_weights_and_all_gradients(heads):
+    torch.manual_seed(heads)
+    ours = MultiHeadAttention(16, heads).double()
+    theirs = theirs_of(ours, 16, heads)
+    x, memory = torch.randn(3, 4, 16, dtype=torch.float64), torch.randn(3, 6, 16, dtype=torch.float64)
+    real = torch.arange(6) < torch.tensor([6, 3, 1])[:, None]
+    ours.keep_weights = True
+    mine = ours(x, memory, memory, real[:, None, None, :])
+    yours, weights = theirs(x, memory, memory, key_padding_mask=~real, average_attn_weights=False)
+    torch.testing.assert_close(mine, yours)
+    torch.testing.assert_close(ours.weights, weights)
+    mine.square().sum().backward()
+    yours.square().sum().backward()
+    gradients = torch.cat([part.weight.grad for part in (ours.query, ours.key, ours.value)])
+    torch.testing.assert_close(gradients, theirs.in_proj_weight.grad)
+    torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad)
+
+
+def test_fully_masked_rows_give_zeros_and_finite_gradients():
+    query, key, value = (torch.randn(1, 2, 3, 4, requires_grad=True) for _ in range(3))
+    mask = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
+    out, weights = scaled_dot_product_attention(query, key, value, mask)
+    out.sum().backward()
+    assert (out[:, :, 1] == 0).all() and (weights[:, :, 1] == 0).all()
+    assert all(tensor.grad.isfinite().all() for tensor in (query, key, value))
+
+
+def test_the_fused_branch_gives_the_same(monkeypatch):
+    """The branch for GPUs, taken on the CPU by making the device look like another one."""
+    attention = MultiHeadAttention(8, 2)
+    x, mask = torch.randn(2, 5, 8), torch.ones(5, 5, dtype=torch.bool).tril()
+    mask[0] = False
+    plain = attention(x, x, x, mask)
+    calls = []
+    fused = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k))
+    monkeypatch.setattr("notebooks.multi_head_attention.PLAIN_DEVICES", ())
+    torch.testing.assert_close(attention(x, x, x, mask), plain)
+    assert calls == [1]
+
+
+def test_heads_must_divide():
+    with pytest.raises(ValueError, match="num_heads 3 does not divide d_model 8"):
+        MultiHeadAttention(8, 3)

@@ -1,0 +1,67 @@
+import pytest
+import torch
+from conftest import random_batch, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from notebooks.data_preparation import look_ahead_mask
+from notebooks.encoder import copy_to_torch
+from torch import nn
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_equals_torch_in_outputs_and_gradients(norm):
+    ours = random_model(2, norm=norm).decoder
+    layer = nn.TransformerDecoderLayer(32, 2, 64, 0.0, batch_first=True, norm_first=norm == "pre")
+    theirs = nn.TransformerDecoder(layer, 2, nn.LayerNorm(32) if norm == "pre" else None).double()
+    for mine, yours in zip(ours.layers, theirs.layers):
+        copy_to_torch(mine, yours)
+    if norm == "pre":
+        theirs.norm.load_state_dict(ours.norm.state_dict())
+    x, memory = (torch.randn(2, length, 32, dtype=torch.float64, requires_grad=True) for length in (5, 7))
+    real, ahead = torch.arange(7) < torch.tensor([7, 3])[:, None], look_ahead_mask(5)
+    outputs = (
+        ours(x, memory, real[:, None, None, :], ahead),
+        theirs(x, memory, ~ahead[0, 0], memory_key_padding_mask=~real),
+    )
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(out.square().sum(), (x, memory), retain_graph=True) for out in outputs)
+    )
+    for output in outputs:
+        output.square().sum().backward()
+    for mine, yours in zip(ours.layers, theirs.layers):
+        torch.testing.assert_close(
+            mine.cross_attention.value.weight.grad, yours.multihead_attn.in_proj_weight.grad[64:]
+        )
+
+
+@given(seed=st.integers(0, 99), place=st.integers(1, 7), norm=st.sampled_from(["pre", "post"]))
+@settings(deadline=None, max_examples=30)
+def test_the_future_does_not_leak(seed, place, norm):
+    model, batch = random_model(seed, norm=norm), random_batch(seed, [5, 3], [7, 7])
+    out = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    changed = batch.tgt_in.clone()
+    changed[:, place] = 4 + (changed[:, place] - 3) % 8
+    after = model(batch.src, changed, batch.src_mask, batch.tgt_mask)
+    assert torch.equal(out[:, :place], after[:, :place]) and not torch.isclose(out[:, place], after[:, place]).all()
+
+
+@given(
+    seed=st.integers(0, 99),
+    sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=4),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=40)
+def test_the_cache_equals_the_full_pass(seed, sizes, data):
+    norm = data.draw(st.sampled_from(["pre", "post"]))
+    model, batch = random_model(seed, torch.float32, norm=norm), random_batch(seed, *zip(*sizes))
+    with torch.no_grad():
+        memory, cache, parts, at = model.encode(batch.src, batch.src_mask), model.new_cache(), [], 0
+        full = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask)
+        while at < batch.tgt_in.shape[1]:  # several new tokens at once are allowed too
+            end = min(at + data.draw(st.integers(1, 3)), batch.tgt_in.shape[1])
+            mask = batch.tgt_mask[:, :, at:end, :end]
+            parts.append(model.decode(batch.tgt_in[:, at:end], memory, batch.src_mask, mask, cache))
+            at = end
+    real = batch.tgt_in != 0
+    torch.testing.assert_close(torch.cat(parts, dim=1)[real], full[real], atol=1e-5, rtol=1e-5)

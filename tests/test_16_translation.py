@@ -1,0 +1,133 @@
+import itertools
+import json
+import math
+
+import pytest
+import sacrebleu
+import torch
+from conftest import random_batch, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, read_pairs
+from notebooks.translation import Translator, beam_search, length_penalty, measure, score, translation_attention
+
+
+def exact_score(model, src, ids, alpha):
+    """The score of a whole sentence, computed in one pass without a cache."""
+    batch = Batch.collate([(src, [BOS, *ids])])
+    logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0].clone()
+    logits[:, [PAD, UNK, BOS]] = -math.inf
+    return logits.log_softmax(-1).gather(1, batch.tgt_out[0][:, None]).sum().item() / ((5 + len(ids)) / 6) ** alpha
+
+
+@given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.6, 1.0, 3.0]), max_length=st.integers(1, 3))
+@settings(deadline=None, max_examples=40)
+def test_a_wide_beam_finds_the_best_of_all_sentences(seed, alpha, max_length):
+    model, batch = random_model(seed, tgt_size=7), random_batch(seed, [1, 4], [1, 1])
+    sentences = [
+        [*words, EOS] for length in range(max_length + 1) for words in itertools.product((4, 5, 6), repeat=length)
+    ]
+    for row, found in enumerate(beam_search(model, batch.src, max_length, beam_size=3**max_length, alpha=alpha)):
+        src = [number for number in batch.src[row].tolist() if number != PAD]
+        best = max(exact_score(model, src, ids, alpha) for ids in sentences)
+        assert math.isclose(found[0][0], best, rel_tol=1e-5) and math.isclose(
+            exact_score(model, src, found[0][1], alpha), best, rel_tol=1e-5
+        )
+
+
+@given(seed=st.integers(0, 10**6), beam_size=st.integers(1, 5), alpha=st.sampled_from([0.0, 0.6]))
+@settings(deadline=None, max_examples=25)
+def test_ended_hypotheses_keep_the_score_that_they_ended_with(seed, beam_size, alpha):
+    model, batch = random_model(seed), random_batch(seed, [3, 1, 6], [1, 1, 1])
+    for row, found in enumerate(beam_search(model, batch.src, 8, beam_size, alpha)):
+        src = [number for number in batch.src[row].tolist() if number != PAD]
+        assert [value for value, _ in found] == sorted((value for value, _ in found), reverse=True)
+        assert len({tuple(ids) for _, ids in found}) == len(found) <= beam_size
+        for value, ids in found:
+            assert ids.index(EOS) == len(ids) - 1 <= 8 and not {PAD, UNK, BOS} & set(ids)
+            assert math.isclose(value, exact_score(model, src, ids, alpha), rel_tol=1e-5, abs_tol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4))
+@settings(deadline=None, max_examples=25)
+def test_a_batch_gives_what_each_sentence_gives_alone(seed, lengths):
+    model, batch = random_model(seed), random_batch(seed, lengths, [1] * len(lengths))
+    together = beam_search(model, batch.src, 8)
+    for row, length in enumerate(lengths):
+        value, ids = beam_search(model, batch.src[row : row + 1, : length + 1], 8)[0][0]
+        assert ids == together[row][0][1] and math.isclose(value, together[row][0][0], rel_tol=1e-6)
+
+
+def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeypatch):
+    """Stopping when nothing can win changes nothing: compare with a search that never stops before the limit."""
+    from notebooks import translation
+
+    for seed in range(10):
+        model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
+        early = beam_search(model, batch.src, 8, 3, 0.6)
+        with monkeypatch.context() as patch:  # a bound of 0 is above every log-probability: no hypothesis is hopeless
+            patch.setattr(
+                translation, "best_possible", lambda scores, limits, alpha: torch.where(scores > -math.inf, 0.0, scores)
+            )
+            late = beam_search(model, batch.src, 8, 3, 0.6)
+        assert [found[0] for found in early] == [found[0] for found in late]
+
+
+def test_length_penalty_is_wu_et_al():
+    assert length_penalty(1, 0.6) == 1 and math.isclose(length_penalty(7, 1.0), 2) and length_penalty(9, 0) == 1
+
+
+def test_an_unlikely_end_is_not_taken(monkeypatch):
+    """Ending at once has probability 0.2, less than both words; every longer sentence has less than 0.2 in all."""
+    from notebooks import translation
+
+    first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
+    table = torch.tensor([later, later, first, later, later, later]).log()
+    monkeypatch.setattr(translation, "next_logits", lambda model, token, *_: table[token].clone())
+    monkeypatch.setattr(translation, "reorder_cache", lambda *_: None)
+    model = random_model(0, tgt_size=6, src_size=6)
+    found = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=1, alpha=0)[0]
+    assert found[0][1][0] == 4
+    wide = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=4, alpha=0)[0]
+    assert wide[0][1] == [EOS] and math.isclose(math.exp(wide[0][0]), 0.2, rel_tol=1e-5)
+
+
+# the translator
+
+
+@pytest.fixture(scope="module")
+def translator(finished_run):
+    return Translator.load(finished_run)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, capsys):
+    texts = [english for english, _ in read_pairs(small_data, "dev", translator.config)]
+    texts[3:3] = ["", "   ", "x" * 10_000, "😀😀", "zzz qqq vvv", "word " * 500, "<eos> <pad>", "a\u2028b", "中文"]
+    together = translator.translate(texts, beam_size, batch_size=7)
+    assert len(together) == len(texts) and together[3] == together[4] == ""
+    assert capsys.readouterr().err == "line 9: cut after 60 tokens\n"
+    assert together == [translator.translate([text], beam_size)[0] for text in texts]
+    assert translator.translate([]) == []
+
+
+def test_attention_of_a_translation(translator):
+    columns, rows, maps = translation_attention(translator, "The phone rang.", "电话响了。")
+    assert columns[-1] == "<eos>" and rows[0] == "<bos>" and len(rows) == 6
+    assert maps["cross"].shape == (2, 2, len(rows), len(columns)) and maps["encoder"].shape[-1] == len(columns)
+
+
+def test_scores_are_sacrebleus_and_written_down(finished_run, small_data):
+    scores, pairs, translations = score(finished_run, small_data, "test")
+    written = json.loads((finished_run / "scores.json").read_text())
+    (finished_run / "scores.json").unlink()
+    assert written == {"test": scores} and set(scores) == {"greedy", "beam"}
+    for name, row in scores.items():
+        bleu = sacrebleu.BLEU(tokenize="zh").corpus_score(translations[name], [[chinese for _, chinese in pairs]]).score
+        assert row["bleu"] == round(bleu, 2) and row["sentences_per_second"] > 0
+        assert "tok:zh" in row["bleu_signature"] and "version:" in row["chrf_signature"]
+
+
+def test_the_tokenizer_of_sacrebleu_goes_by_the_language():
+    assert measure(["a b c d"], ["a b c d"], "de")["bleu_signature"].count("tok:13a") == 1
+    assert measure(["我很好啊"], ["我很好啊"], "zh")["bleu"] == 100

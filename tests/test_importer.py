@@ -1,0 +1,186 @@
+"""The importer: a notebook is a module. Faulty notebooks are made in a folder of their own with a copy of the importer."""
+
+import importlib
+import inspect
+import pickle
+import shutil
+import sys
+import traceback
+
+import pytest
+from conftest import ROOT, run_python, write_notebook
+from notebooks.layer_norm import LayerNorm
+from notebooks.positional_encoding import sinusoids
+
+import notebooks
+
+GREET = '#| export\nimport sys\n\n\ndef greet(name):\n    """Says hello."""\n    return f"hello {name}"'
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A folder with a `notebooks` package of its own, which holds one notebook."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
+    write_notebook(folder / "03_greeting.ipynb", "raise SystemError('not exported')", GREET, "%matplotlib inline")
+    return folder
+
+
+def run_in(package, *arguments, **options):
+    return run_python(*arguments, cwd=package.parent, PYTHONPATH=str(package.parent), **options)
+
+
+def test_only_export_cells_are_executed(package):
+    done = run_in(package, "-c", "from notebooks.greeting import greet; print(greet('you'))")
+    assert (done.returncode, done.stdout) == (0, "hello you\n"), done.stderr
+
+
+def test_every_notebook_imports():
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        module = importlib.import_module(f"notebooks.{path.stem[3:]}")
+        assert module.__file__ == str(path)
+    assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
+
+
+def test_a_notebook_imports_only_from_lower_numbers():
+    numbers = {path.stem[3:]: path.stem[:2] for path in (ROOT / "notebooks").glob("*.ipynb")}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        for _, text in notebooks.export_cells(path):
+            for line in text.splitlines():
+                if line.startswith("from notebooks."):
+                    assert numbers[line.split()[1].removeprefix("notebooks.")] < path.stem[:2], (path.name, line)
+
+
+def test_getsource_of_class_and_function():
+    assert inspect.getsource(LayerNorm).startswith("class LayerNorm(nn.Module):\n")
+    assert inspect.getsource(LayerNorm).rstrip().endswith("self.eps)")
+    assert inspect.getsource(sinusoids).startswith("def sinusoids(")
+    assert inspect.getsource(LayerNorm.forward).strip().startswith("def forward")
+
+
+def test_double_question_mark_shows_the_source():
+    code = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
+    code += "; s.run_cell('from notebooks.layer_norm import *')"
+    done = run_python("-c", code + "; s.run_cell('LayerNorm??')")
+    assert "self.bias = nn.Parameter" in done.stdout and "05_layer_norm.ipynb" in done.stdout, done.stdout + done.stderr
+
+
+def test_traceback_shows_the_line_of_the_cell():
+    with pytest.raises(TypeError) as caught:
+        sinusoids("long", 4)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "03_positional_encoding.ipynb" in text and "position = torch.arange(length" in text
+
+
+def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
+    write_notebook(package / "04_broken.ipynb", "#| export\ndef fail():\n    return 1 / 0  # here")
+    for arguments in (["-c", "import notebooks.broken as b; b.fail()"], ["-m", "notebooks.crash"]):
+        write_notebook(package / "05_crash.ipynb", "#| export\nfrom notebooks.broken import fail\n\nfail()")
+        done = run_in(package, *arguments)
+        assert done.returncode == 1 and "return 1 / 0  # here" in done.stderr and "04_broken.ipynb" in done.stderr
+
+
+def test_run_as_a_program_and_in_a_kernel(package):
+    text = '#| export\nif __name__ == "__main__" and __spec__ is not None:\n    raise SystemExit(7)'
+    write_notebook(package / "06_program.ipynb", text)
+    assert run_in(package, "-m", "notebooks.program").returncode == 7
+    in_kernel = (
+        "from IPython.core.interactiveshell import InteractiveShell as S; import sys, types; s = S.instance();"
+        f"r = s.run_cell({text!r}); print(s.user_ns['__name__'], r.success)"
+    )
+    assert run_in(package, "-c", in_kernel).stdout.endswith("__main__ True\n")
+
+
+def test_torchrun(package):
+    write_notebook(
+        package / "06_ranks.ipynb",
+        '#| export\nimport os\n\nprint("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])',
+    )
+    done = run_in(package, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "notebooks.ranks")
+    assert sorted(done.stdout.split("\n")[:-1]) == ["rank 0 of 2", "rank 1 of 2"], done.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_pickle_to_a_worker(package, method):
+    if method == "forkserver" and sys.platform == "win32":
+        pytest.skip("Windows has no forkserver")
+    (package.parent / "main.py").write_text(
+        "import multiprocessing\nfrom notebooks.greeting import greet\n"
+        "if __name__ == '__main__':\n"
+        f"    with multiprocessing.get_context('{method}').Pool(1) as pool:\n        print(pool.map(greet, ['a', 'b']))\n"
+    )
+    assert run_in(package, "main.py").stdout == "['hello a', 'hello b']\n"
+
+
+def test_a_program_can_send_its_functions_to_spawned_workers(package):
+    text = (
+        "#| export\nimport multiprocessing\n\n\ndef double(x):\n    return 2 * x\n\n\n"
+        "if __name__ == '__main__':\n    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(double, [3]))"
+    )
+    write_notebook(package / "06_workers.ipynb", text)
+    assert run_in(package, "-m", "notebooks.workers").stdout == "[6]\n"
+
+
+def test_classes_pickle_by_name():
+    assert type(pickle.loads(pickle.dumps(LayerNorm(4)))) is LayerNorm
+
+
+def test_reload_uses_the_edited_notebook(package):
+    code = (
+        "import importlib, inspect, pathlib, notebooks.greeting as g; old = g.greet\n"
+        "path = pathlib.Path(g.__file__); path.write_text(path.read_text().replace('hello', 'goodbye'))\n"
+        "importlib.reload(g); print(g.greet('you'), old('you'), 'goodbye' in inspect.getsource(g.greet))"
+    )
+    assert run_in(package, "-c", code).stdout == "goodbye you hello you True\n"
+
+
+def test_from_any_working_directory(tmp_path):
+    done = run_python("-c", "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)", cwd=tmp_path)
+    assert done.stdout == f"256 {ROOT}\n", done.stderr
+
+
+def test_missing_notebook_names_it(package):
+    done = run_in(package, "-c", "import notebooks.nowhere")
+    assert "ModuleNotFoundError" in done.stderr and "NN_nowhere.ipynb" in done.stderr
+
+
+def test_two_notebooks_of_one_name(package):
+    shutil.copy(package / "03_greeting.ipynb", package / "04_greeting.ipynb")
+    done = run_in(package, "-c", "import notebooks.greeting")
+    assert "03_greeting.ipynb, 04_greeting.ipynb" in done.stderr
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"cells": [{"cell_type": "code"}]}', "[]", '{"metadata": {}}'])
+def test_not_a_notebook(package, content):
+    (package / "03_greeting.ipynb").write_text(content)
+    done = run_in(package, "-c", "import notebooks.greeting")
+    assert "ImportError: 03_greeting.ipynb is not a notebook" in done.stderr
+
+
+def test_syntax_error_names_notebook_cell_and_line(package):
+    write_notebook(
+        package / "07_wrong.ipynb", "text = 1", "#| export\nimport sys", "#| export\ndef f():\n    return (1"
+    )
+    done = run_in(package, "-c", "import notebooks.wrong")
+    assert "SyntaxError" in done.stderr and "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell" in done.stderr, (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize("magic", ["%time f()", "!ls", "f?", "x = !ls", "%%bash\nls"])
+def test_magic_in_an_export_cell(package, magic):
+    write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
+    done = run_in(package, "-c", "import notebooks.magic")
+    assert "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1" in done.stderr, done.stderr
+
+
+def test_the_percent_operator_is_not_a_magic(package):
+    write_notebook(package / "07_percent.ipynb", "#| export\ny = (7\n% 4)")
+    assert run_in(package, "-c", "import notebooks.percent as p; print(p.y)").stdout == "3\n"
+
+
+def test_other_imports_are_left_alone():
+    assert notebooks.NotebookFinder().find_spec("json") is None
+    assert notebooks.NotebookFinder().find_spec("notebooks.layer_norm.inner") is None

@@ -1,0 +1,82 @@
+"""What every committed notebook must be: executed, in order, clean, readable. (That its outputs are right is nbval's part.)"""
+
+import ast
+import re
+
+import nbformat
+import pytest
+from conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request):
+    return nbformat.read(request.param, as_version=4)
+
+
+@pytest.fixture
+def path(request):
+    """The file of the `notebook` that the same test is given."""
+    return request.node.callspec.params["notebook"]
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_seventeen():
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number:02}" for number in range(17)]
+
+
+def test_is_valid_and_small(notebook, path):
+    nbformat.validate(notebook)
+    assert path.stat().st_size < 1_000_000 and "widgets" not in notebook.metadata
+
+
+def test_is_executed_from_top_to_bottom_without_errors_or_warnings(notebook):
+    cells = code_cells(notebook)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    for output in (output for cell in cells for output in cell.outputs):
+        assert output.output_type != "error"
+        assert "Warning" not in output.get("text", "") and "missing from" not in output.get("text", "")
+
+
+def test_no_two_code_cells_without_prose_between_them(notebook):
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds[0] == "markdown" and ("code", "code") not in zip(kinds, kinds[1:])
+
+
+def test_export_cells_are_short_and_documented(notebook):
+    for cell in code_cells(notebook):
+        assert sum(bool(line.strip()) for line in cell.source.splitlines()) <= 42, cell.source[:80]
+        if cell.source.startswith("#| export"):
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    assert ast.get_docstring(node), node.name
+
+
+def test_outputs_that_are_not_compared_are_asserted(notebook):
+    for cell in code_cells(notebook):
+        tags = cell.metadata.get("tags", [])
+        assert set(tags) <= {"nbval-ignore-output"}
+        printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
+        if tags and printed:
+            following = notebook.cells[notebook.cells.index(cell) :][:3]
+            assert any(
+                "assert" in other.source or "the same dev loss" in other.source for other in following
+            ), cell.source[:80]
+
+
+def test_links_lead_somewhere(notebook, path):
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    for link in re.findall(r"\]\(([^)#\s]+)\)", prose):
+        assert (path.parent / link).exists(), link
+    number = NOTEBOOKS.index(path)
+    if number + 1 < len(NOTEBOOKS):
+        assert f"({NOTEBOOKS[number + 1].name})" in notebook.cells[-1].source
+
+
+def test_no_path_of_a_machine_in_any_output(notebook):
+    text = nbformat.writes(notebook)
+    assert not re.search(r"/(home|root|Users|work|tmp)/", text)
