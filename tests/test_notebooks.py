@@ -1,6 +1,7 @@
 """What every committed notebook must be: executed, in order, clean, readable. (That its outputs are right is nbval's part.)"""
 
 import ast
+import importlib
 import re
 
 import nbformat
@@ -23,6 +24,37 @@ def path(request):
 
 def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+EXPORTS = {
+    "setup": "Config",
+    "data_preparation": "read_pairs WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary padding_mask look_ahead_mask "
+    "Batch TranslationDataset TokenBatchSampler make_dataloader",
+    "input_embedding": "InputEmbedding",
+    "positional_encoding": "PositionalEncoding Dropout",
+    "multi_head_attention": "scaled_dot_product_attention MultiHeadAttention",
+    "layer_norm": "LayerNorm",
+    "feed_forward": "PositionwiseFeedForward",
+    "sublayer_connection": "clones SublayerConnection",
+    "encoder": "EncoderLayer Encoder",
+    "decoder": "DecoderLayer Decoder",
+    "transformer": "Generator Transformer",
+    "make_model": "make_model",
+    "label_smoothing": "LabelSmoothing",
+    "loss": "compute_loss",
+    "optimizer_schedule": "noam_rate linear_rate make_optimizer",
+    "training": "train evaluate greedy_search save_checkpoint load_checkpoint main",
+    "translation": "beam_search Translator score main",
+}
+
+
+def test_every_notebook_exports_its_part_of_the_model():
+    assert list(EXPORTS) == [path.stem[3:] for path in NOTEBOOKS]
+    for name, exports in EXPORTS.items():
+        module = importlib.import_module(f"notebooks.{name}")
+        for export in exports.split():
+            part = getattr(module, export)
+            assert part.__module__ == module.__name__ and part.__doc__, (name, export)
 
 
 def test_there_are_seventeen():
@@ -63,9 +95,9 @@ def test_outputs_that_are_not_compared_are_asserted(notebook):
         printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
         if tags and printed:
             following = notebook.cells[notebook.cells.index(cell) :][:3]
-            assert any(
-                "assert" in other.source or "the same dev loss" in other.source for other in following
-            ), cell.source[:80]
+            assert any("assert" in other.source or "the same dev loss" in other.source for other in following), (
+                cell.source[:80]
+            )
 
 
 def test_links_lead_somewhere(notebook, path):
