@@ -95,7 +95,7 @@ def test_run_as_a_program_and_in_a_kernel(package):
 def test_torchrun(package):
     write_notebook(
         package / "06_ranks.ipynb",
-        '#| export\nimport os\n\nprint("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])',
+        '#| export\nimport os\n\nos.write(1, b"rank %s of %s\\n" % (os.environb[b"RANK"], os.environb[b"WORLD_SIZE"]))',
     )
     done = run_in(package, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "notebooks.ranks")
     assert sorted(done.stdout.split("\n")[:-1]) == ["rank 0 of 2", "rank 1 of 2"], done.stderr
