@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
@@ -16,6 +17,11 @@ from notebooks.training import run_training
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"
+
+
+# a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same examples each time)
+settings.register_profile("course", parent=settings(), deadline=None)
+settings.load_profile("course")
 
 
 def pytest_configure():
