@@ -21,7 +21,6 @@ COLOURS = {
     "cross": "#CC79A7",
     "wrong": "#D55E00",
     "right": "#009E73",
-    "neutral": "#666666",
 }
 CJK_FONTS = (
     "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei",

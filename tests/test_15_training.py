@@ -87,20 +87,7 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     """SIGKILL at several moments of one run; then the same command again until it ends."""
-    options = [
-        "--data",
-        small_data,
-        "--config",
-        "tiny",
-        "--dtype",
-        "float32",
-        "--steps",
-        "120",
-        "--eval-steps",
-        "10",
-        "--d-model",
-        "64",
-    ]
+    options = ["--data", small_data, *"--config tiny --dtype float32 --steps 120 --eval-steps 10 --d-model 64".split()]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     environment = {"OMP_NUM_THREADS": "1"}
     assert run_python("-m", "notebooks.training", *options, "--run", whole, **environment).returncode == 0
@@ -122,20 +109,7 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
 
 
 def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
-    options = [
-        "--data",
-        small_data,
-        "--config",
-        "tiny",
-        "--dtype",
-        "float32",
-        "--dropout",
-        "0",
-        "--steps",
-        "12",
-        "--eval-steps",
-        "3",
-    ]
+    options = ["--data", small_data, *"--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split()]
     options += ["--batch-tokens", "100"]  # some batches have a single row
     one, two = tmp_path / "one", tmp_path / "two"
     assert run_python("-m", "notebooks.training", *options, "--run", one).returncode == 0
