@@ -1,4 +1,4 @@
-"""What every notebook needs besides the model: the device, seeds, and the pictures."""
+"""What every notebook needs besides the model: the device, seeds, the pictures, and the checks of the exercises."""
 
 import importlib.util
 import random
@@ -7,8 +7,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from IPython.display import display
 from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
+from matplotlib.patches import FancyBboxPatch
 
 ROOT = Path(__file__).resolve().parent
 
@@ -21,6 +23,7 @@ COLOURS = {
     "cross": "#CC79A7",
     "wrong": "#D55E00",
     "right": "#009E73",
+    "lit": "#F0E442",
 }
 CJK_FONTS = (
     "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei",
@@ -75,6 +78,81 @@ def use_style():
 use_style()
 
 
+def show(alt, figure=None):
+    """Displays a figure, the newest if none is given, with a text for those who cannot see it; then closes it."""
+    figure = figure or plt.gcf()
+    display(figure, metadata={"image/png": {"alt": alt}})
+    plt.close(figure)
+
+
+def check(name):
+    """For `@check("Exercise 1")` above a function of asserts: runs it at once and prints what is wrong. Never raises."""
+
+    def run(asserts):
+        try:
+            asserts()
+        except AssertionError as error:
+            print(f"{name}: not yet. {error}")
+        except Exception as error:
+            if isinstance(error, NotImplementedError) and not error.args:  # the hole, not a gap in PyTorch
+                print(f"{name}: not filled yet")
+            else:
+                print(f"{name}: not yet. It stopped with {type(error).__name__}: {error}")
+        else:
+            print(f"{name}: right")
+
+    return run
+
+
+# The parts of the Transformer on the map of the series: notebook, label, left, bottom, width, height.
+MAP = [
+    (0, "00 setup", 0.0, 0.0, 1.7, 0.7), (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.7),
+    (2, "02 input embedding", 2.2, 1.0, 2.8, 0.65), (3, "03 positional encoding", 2.2, 2.1, 2.8, 0.65),
+    (2, "02 input embedding", 6.0, 1.0, 2.8, 0.65), (3, "03 positional encoding", 6.0, 2.1, 2.8, 0.65),
+    (8, "08 encoder × N", 1.9, 3.1, 3.4, 4.2), (9, "09 decoder × N", 5.7, 3.1, 3.4, 6.0),
+    (4, "04 self-attention", 2.2, 3.9, 2.8, 0.7), (7, "07 add", 2.2, 4.65, 1.35, 0.6), (5, "05 norm", 3.65, 4.65, 1.35, 0.6),
+    (6, "06 feed-forward", 2.2, 5.7, 2.8, 0.7), (7, "07 add", 2.2, 6.45, 1.35, 0.6), (5, "05 norm", 3.65, 6.45, 1.35, 0.6),
+    (4, "04 masked self-attention", 6.0, 3.9, 2.8, 0.7), (7, "07 add", 6.0, 4.65, 1.35, 0.6),
+    (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
+    (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6), (5, "05 norm", 7.45, 6.45, 1.35, 0.6),
+    (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7), (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
+    (10, "10 Transformer: all of it, and the generator on top", 1.9, 9.4, 7.2, 0.7),
+    (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
+    (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7), (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
+    (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7), (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
+]  # fmt: skip
+ARROWS = [
+    (3.6, 0.7, 3.6, 1.0), (7.4, 0.7, 7.4, 1.0), (3.6, 1.65, 3.6, 2.1), (7.4, 1.65, 7.4, 2.1), (3.6, 2.75, 3.6, 3.9),
+    (7.4, 2.75, 7.4, 3.9), (3.6, 5.25, 3.6, 5.7), (7.4, 5.25, 7.4, 5.7), (7.4, 7.05, 7.4, 7.5), (5.3, 6.9, 6.0, 6.1),
+    (7.4, 8.85, 7.4, 9.4), (9.1, 9.75, 10.0, 9.75), (9.1, 9.4, 10.3, 7.9), (11.9, 7.55, 11.5, 7.55),
+    (10.75, 7.2, 10.75, 6.1), (10.75, 5.4, 10.75, 4.3), (10.0, 3.95, 9.3, 3.95), (10.0, 2.15, 9.3, 2.15),
+]  # fmt: skip
+
+
+def series_map(notebook):
+    """The whole course as one picture, as in the paper's Figure 1, with the part of this notebook lit."""
+    figure, axis = plt.subplots(figsize=(10, 5.6))
+    for number, label, left, bottom, width, height in MAP:
+        lit = number == notebook
+        frame = number in (8, 9)
+        colour = COLOURS["lit"] if lit else "#F7F7F7" if frame else "#E4E4E4"
+        box = FancyBboxPatch(
+            (left, bottom), width, height, "round,pad=0,rounding_size=0.12", fc=colour, ec="#555555", lw=0.8
+        )
+        axis.add_patch(box)
+        place = (left + 0.15, bottom + 0.4) if frame else (left + width / 2, bottom + height / 2)
+        axis.text(*place, label, ha="left" if frame else "center", va="center", size=8.5)
+    axis.add_patch(
+        FancyBboxPatch((1.7, 0.85), 7.6, 9.4, "round,pad=0,rounding_size=0.2", fill=False, ec="#999999", ls="--")
+    )
+    for x, y, to_x, to_y in ARROWS:
+        axis.annotate("", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1})
+    axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
+    axis.axis("off")
+    lit = " and ".join(sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook}))
+    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
+
+
 def attention_heatmap(weights, rows, columns, title, axis=None, row_name="query", column_name="key"):
     """One attention map: weights (len(rows), len(columns)) between 0 and 1, the tokens along both axes."""
     if axis is None:
@@ -84,7 +162,8 @@ def attention_heatmap(weights, rows, columns, title, axis=None, row_name="query"
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel=column_name, ylabel=row_name)
-    axis.figure.colorbar(image, ax=axis, label="weight")
+    if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
+        axis.figure.colorbar(image, ax=axis, label="weight")
     return axis
 
 

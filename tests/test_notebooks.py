@@ -91,13 +91,22 @@ def test_export_cells_are_short_and_documented(notebook):
 def test_outputs_that_are_not_compared_are_asserted(notebook):
     for cell in code_cells(notebook):
         tags = cell.metadata.get("tags", [])
-        assert set(tags) <= {"nbval-ignore-output"}
+        assert set(tags) <= {"nbval-ignore-output", "exercise", "check"}
         printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
-        if tags and printed:
+        if "nbval-ignore-output" in tags and printed:
             following = notebook.cells[notebook.cells.index(cell) :][:3]
             assert any("assert" in other.source or "the same dev loss" in other.source for other in following), (
                 cell.source[:80]
             )
+
+
+def test_every_picture_has_a_text_for_those_who_cannot_see_it(notebook):
+    pictures = [o for cell in code_cells(notebook) for o in cell.outputs if "image/png" in o.get("data", {})]
+    assert pictures and all(len(o.metadata.get("image/png", {}).get("alt", "")) > 20 for o in pictures)
+
+
+def test_the_map_stands_near_the_top(notebook, path):
+    assert any(f"series_map({int(path.stem[:2])})" in cell.source for cell in notebook.cells[:4])
 
 
 def test_links_lead_somewhere(notebook, path):

@@ -1,0 +1,96 @@
+"""Every exercise: the empty hole is told so, the folded solution is right, and a typical wrong answer is refused with a hint."""
+
+import ast
+import importlib
+import re
+
+import nbformat
+import pytest
+from conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[0-8]_*.ipynb"))
+WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
+    ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
+    ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
+    ("01", 1): ("ids.count(UNK) / len(ids)", "sum(UNK in tokenizer.encode(text) for text in texts) / len(texts)", "2 of 3 texts"),
+    ("01", 2): (" & not_later", " & not_later & (ids != PAD)[:, None, :, None]", "only keys are to be closed"),
+    ("02", 1): ("return gradient.index_add(0, ids, upstream)", "gradient[ids] = upstream; return gradient", "only its last"),
+    ("02", 2): ("torch.nn.functional.normalize(table, dim=1)", "table", "only because it is long"),
+    ("03", 1): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]", "`start` has no effect"),
+    ("03", 2): (" / (1 - p)", "", "divide the survivors by 1 - p"),
+    ("04", 1): ("/ math.sqrt(len(query)) for", "for", "not divided by √d_k"),
+    ("04", 2): ("[h * d_k : (h + 1) * d_k].T", "[:, h * d_k : (h + 1) * d_k]", "a head owns 4 of the 12 outputs"),
+    ("05", 1): ("return x / ", "x = x - x.mean(-1, keepdim=True); return x / ", "that is layer norm"),
+    ("05", 2): ("(g - g.mean(dim=-1, keepdim=True) - y * (g * y).mean(dim=-1, keepdim=True))", "g", "that is only g/σ"),
+    ("06", 1): ("convolution.bias.copy_(linear.bias)", "pass", "weights and biases of both"),
+    ("06", 2): (".relu() * self.value(x)", ".relu()", "the value is missing"),
+    ("07", 1): ("id(parameter): parameter", "object(): parameter", "you count some of them more than once"),
+    ("07", 2): ("nn.Parameter(torch.zeros(()))", "torch.zeros(())", "alpha is not a parameter"),
+    ("08", 1): ("real.sum(dim=1)", "mask.shape[1]", "divide by the real tokens only"),
+    ("08", 2): ("states[-1] = encoder.norm(states[-1])", "pass", "the final norm is missing"),
+}  # fmt: skip
+
+
+def exercises(path):
+    """The exercises of a notebook: (what its other cells define, [(hole, check, solution), ...])."""
+    cells = nbformat.read(path, as_version=4).cells
+    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    found, definitions = [], []
+    for number, cell in enumerate(cells):
+        tags = cell.metadata.get("tags", [])
+        if "exercise" in tags:
+            check, folded = cells[number + 2], cells[number + 3].source
+            assert "check" in check.metadata["tags"] and folded.startswith("<details><summary>Solution</summary>\n\n")
+            assert folded.endswith("\n\n</details>")
+            found.append((cell.source, check.source, re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]))
+        elif cell.cell_type == "code":
+            nodes = [node for node in ast.parse(cell.source).body if isinstance(node, kinds)]
+            definitions += [node for node in nodes if getattr(node, "name", "") != "_"]
+    return compile(ast.Module(definitions, []), path.name, "exec"), found
+
+
+CASES = [(path, number) for path in NOTEBOOKS for number in (1, 2)]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: f"{case[0].stem[:2]}-{case[1]}")
+def exercise(request):
+    path, number = request.param
+    definitions, found = exercises(path)
+    names = {**vars(importlib.import_module(f"notebooks.{path.stem[3:]}")), "__name__": "__main__"}
+    exec(definitions, names)
+    return (path.stem[:2], number), names, found[number - 1]
+
+
+def answer(names, code, check, capsys):
+    """What the check prints about this code."""
+    exec(code, names)
+    exec(check, names)
+    return capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_there_are_two(path):
+    assert len(exercises(path)[1]) == 2
+
+
+def test_hole_solution_and_wrong_answer_are_told_apart(exercise, capsys):
+    key, names, (hole, check, solution) = exercise
+    name = f"Exercise {key[1]}"
+    assert answer(names, hole, check, capsys) == f"{name}: not filled yet"
+    assert answer(names, solution, check, capsys) == f"{name}: right"
+    part, mistake, hint = WRONG[key]
+    assert part in solution
+    printed = answer(names, solution.replace(part, mistake), check, capsys)
+    assert printed.startswith(f"{name}: not yet. ") and hint in printed, printed
+
+
+def test_every_assert_of_a_check_says_what_is_wrong(exercise):
+    for node in ast.walk(ast.parse(exercise[2][1])):
+        assert not isinstance(node, ast.Assert) or node.msg is not None, ast.unparse(node)
+
+
+def test_an_error_in_an_answer_is_told_and_not_raised(exercise, capsys):
+    key, names, (hole, check, _) = exercise
+    broken = hole.replace("raise NotImplementedError", "raise KeyError('my slip')")
+    printed = answer(names, broken, check, capsys)
+    assert printed == f"Exercise {key[1]}: not yet. It stopped with KeyError: 'my slip'"
