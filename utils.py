@@ -129,8 +129,11 @@ ARROWS = [
 ]  # fmt: skip
 
 
-def series_map(notebook):
-    """The whole course as one picture, as in the paper's Figure 1, with the part of this notebook lit."""
+def series_map(notebook, notes=()):
+    """The whole course as one picture, as in the paper's Figure 1, with the part of this notebook lit.
+
+    `notes` are texts (x, y, text) to be written beside the arrows.
+    """
     figure, axis = plt.subplots(figsize=(10, 5.6))
     for number, label, left, bottom, width, height in MAP:
         lit = number == notebook
@@ -147,6 +150,10 @@ def series_map(notebook):
     )
     for x, y, to_x, to_y in ARROWS:
         axis.annotate("", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1})
+    for x, y, text in notes:
+        axis.text(
+            x, y, text, size=8.5, color=COLOURS["train"], va="center", bbox={"fc": "white", "ec": "none", "pad": 0.5}
+        )
     axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
     axis.axis("off")
     lit = " and ".join(sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook}))
