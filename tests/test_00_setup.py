@@ -1,7 +1,18 @@
+import ast
 import dataclasses
 
+import nbformat
 import pytest
+import torch
+from conftest import ROOT
+from notebooks.make_model import make_model
 from notebooks.setup import PRESETS, Config, InputError, replace
+
+
+def code_cells(name):
+    """The code of a notebook, cell by cell."""
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def test_presets_are_valid_and_the_designed_sizes():
@@ -41,3 +52,20 @@ def test_impossible_settings_are_refused_by_name(change):
 def test_config_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().d_model = 1
+
+
+def test_parameters_counted_in_the_notebook_are_those_of_the_models():
+    names = {}
+    nodes = [node for cell in code_cells("00_setup") for node in ast.parse(cell).body]
+    wanted = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "count_parameters"]
+    exec(compile(ast.Module(wanted, []), "00_setup.ipynb", "exec"), names)
+    for preset in PRESETS:
+        for changes in ({}, {"sharing": "none"}, {"norm": "post"}):
+            config = replace(Config.preset(preset), **changes)
+            sizes = (70, 70) if config.sharing == "three-way" else (70, 50)
+            with torch.device("meta"):
+                model = make_model(config, *sizes)
+            assert names["count_parameters"](config, *sizes) == sum(p.numel() for p in model.parameters()), (
+                preset,
+                changes,
+            )

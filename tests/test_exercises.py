@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))[:15]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
     ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
     ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
@@ -36,10 +36,14 @@ WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in i
     ("11", 2): ("(2 * len(encoder.layers))", "len(encoder.layers)", "each of the 8 layers adds two changes"),
     ("12", 1): ("[:, PAD + 1 :].log_softmax(dim=-1)", ".log_softmax(dim=-1)[:, PAD + 1 :]", "is right, not"),
     ("12", 2): ("chosen.sum() * (", "(", "is right, not"),
-    ("13", 1): ("[BOS, *ids] for ids in sentences])", "[BOS, *ids, EOS] for ids in sentences])[:, :-1]", "cut each row before padding"),
+    ("13", 1): ("[BOS, *ids] for ids in sentences])", "[BOS, *ids, EOS] for ids in sentences])[:, :-1]", "cut each row"),
     ("13", 2): ("part, criterion)", "part, criterion); total = _", "weighs small parts too much"),
     ("14", 1): ("(step - warmup_steps) / (total_steps - warmup_steps)", "step / total_steps", "does t begin after the warm-up?"),
     ("14", 2): ("/ (1 - beta1 ** state[\"step\"])", "", "corrected for having started at 0?"),
+    ("15", 1): ("if norm > max_norm:", "if True:", "was scaled up"),
+    ("15", 2): (".mean(dim=0)", ".sum(dim=0)", "that is the sum"),
+    ("16", 1): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
+    ("16", 2): ("before < p", "before + ordered < p", "carries the sum over p"),
 }  # fmt: skip
 
 

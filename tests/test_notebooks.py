@@ -106,7 +106,7 @@ def test_every_picture_has_a_text_for_those_who_cannot_see_it(notebook):
 
 
 def test_the_map_stands_near_the_top(notebook, path):
-    assert any(f"series_map({int(path.stem[:2])})" in cell.source for cell in notebook.cells[:4])
+    assert any(f"series_map({int(path.stem[:2])})" in cell.source for cell in notebook.cells[:6])
 
 
 def test_links_lead_somewhere(notebook, path):

@@ -1,0 +1,42 @@
+"""The helpers of utils.py that are not figures of a notebook: their outputs are what nbval compares."""
+
+from matplotlib.colors import to_rgb
+
+import utils
+
+
+def printed(capsys, asserts):
+    utils.check("Exercise 1")(asserts)
+    return capsys.readouterr().out
+
+
+def test_check_tells_a_hole_from_a_gap_in_pytorch(capsys):
+    def hole():
+        raise NotImplementedError
+
+    def gap():
+        raise NotImplementedError("not on this device")
+
+    assert printed(capsys, hole) == "Exercise 1: not filled yet\n"
+    assert "stopped with NotImplementedError: not on this device" in printed(capsys, gap)
+
+
+def test_check_says_what_is_wrong_and_what_is_right(capsys):
+    def wrong():
+        raise AssertionError("shape (2, 3) instead of (3, 2)")
+
+    assert printed(capsys, wrong) == "Exercise 1: not yet. shape (2, 3) instead of (3, 2)\n"
+    assert printed(capsys, lambda: None) == "Exercise 1: right\n"
+
+
+def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
+    shown = []
+    monkeypatch.setattr(utils, "show", lambda alt, figure: shown.append((alt, figure)))
+    for notebook in range(17):
+        utils.series_map(notebook)
+        alt, figure = shown.pop()
+        utils.plt.close(figure)
+        lit = to_rgb(utils.COLOURS["lit"])
+        boxes = [patch for patch in figure.axes[0].patches if patch.get_facecolor()[:3] == lit]
+        assert boxes and f"Lit here: {notebook:02}" in alt
+    assert {number for number, *_ in utils.MAP} == set(range(17))
