@@ -1,6 +1,8 @@
 """What every notebook needs besides the model: the device, seeds, the pictures, and the checks of the exercises."""
 
 import importlib.util
+import json
+import os
 import random
 from pathlib import Path
 
@@ -32,10 +34,25 @@ CJK_FONTS = (
 
 
 def device():
-    """Where to compute: CUDA if there is one, then Apple's MPS, then the CPU."""
+    """Where to compute: CUDA if there is one, then Apple's MPS (for one process: several cannot share it), then the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    alone = os.environ.get("WORLD_SIZE", "1") == "1"  # as torchrun sets it
+    return torch.device("mps" if alone and torch.backends.mps.is_available() else "cpu")
+
+
+def put_in_place(temporary, path):
+    """Renames a finished file to its name, once its bytes are on the disk: all or nothing."""
+    with open(temporary, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def write_json(path, content, indent=1):
+    """Writes JSON under a temporary name, then renames it."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
+    put_in_place(temporary, path)
 
 
 def seed_everything(seed):
@@ -203,28 +220,25 @@ def curves(x, series, title, x_label, y_label, axis=None, colours=None, **option
 
 
 def training_curves(records, axes=None):
-    """Loss on train and dev, and the learning rate, over the steps of a run's log."""
-    axes = plt.subplots(1, 2, figsize=(10, 3.4))[1] if axes is None else axes
+    """A run's log over its steps: loss on train and dev, BLEU on dev, learning rate."""
+    axes = plt.subplots(1, 3, figsize=(13, 3.4))[1] if axes is None else axes
     for axis in axes:
         axis.clear()
-    steps = [record["step"] for record in records]
-    evaluated = [record for record in records if "dev_loss" in record]
-    curves(steps, {"train": [record["loss"] for record in records]}, "Loss", "step", "nats per target token", axes[0])
-    axes[0].plot(
-        [record["step"] for record in evaluated],
-        [record["dev_loss"] for record in evaluated],
-        "o-",
-        label="dev",
-        color=COLOURS["dev"],
-    )
-    axes[0].lines[0].set_label("train (smoothed)")
+
+    def column(name):
+        """Steps and values of the records that have it."""
+        found = [(record["step"], record[name]) for record in records if name in record]
+        return zip(*found) if found else ([], [])
+
+    axes[0].plot(*column("loss"), label="train (smoothed)", color=COLOURS["train"])
+    axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
     axes[0].legend(frameon=False)
-    curves(
-        steps,
-        {"rate": [record["learning_rate"] for record in records]},
-        "Learning rate",
-        "step",
-        "learning rate",
-        axes[1],
-    )
+    axes[1].plot(*column("dev_bleu"), "o-", color=COLOURS["dev"])
+    axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
+    for axis, title, name in zip(
+        axes,
+        ("Loss", "Greedy translations of dev", "Learning rate"),
+        ("nats per target token", "BLEU", "learning rate"),
+    ):
+        axis.set(title=title, xlabel="step", ylabel=name)
     return axes

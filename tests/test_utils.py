@@ -1,5 +1,6 @@
 """The helpers of utils.py that are not figures of a notebook: their outputs are what nbval compares."""
 
+import pytest
 from matplotlib.colors import to_rgb
 
 import utils
@@ -40,3 +41,23 @@ def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
         boxes = [patch for patch in figure.axes[0].patches if patch.get_facecolor()[:3] == lit]
         assert boxes and f"Lit here: {notebook:02}" in alt
     assert {number for number, *_ in utils.MAP} == set(range(17))
+
+
+def test_device_prefers_cuda_and_several_processes_do_not_share_mps(monkeypatch):
+    monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(utils.torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert utils.device().type == "mps"
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert utils.device().type == "cpu"
+    monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: True)
+    assert utils.device().type == "cuda"
+
+
+def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
+    path = tmp_path / "state.json"
+    utils.write_json(path, {"name": "旧"})
+    monkeypatch.setattr(utils.os, "replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        utils.write_json(path, {"name": "新"})
+    assert utils.json.loads(path.read_text(encoding="utf-8")) == {"name": "旧"}
