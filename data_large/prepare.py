@@ -1,0 +1,686 @@
+"""Training data of any size, prepared once and then read by memory map: `python -m data_large.prepare --data FOLDER`.
+
+Notebook 01 holds all pairs in memory; this module does the same for millions of them, with its functions. Four stages:
+
+1. reading: every line is parsed, train is cleaned; the texts and a hash of each pair go to `work/SPLIT-NUMBER.arrow`;
+2. duplicates: which rows of train to leave out, one part of all hashes at a time, goes to `work/duplicates-NUMBER.arrow`;
+3. tokenizers: notebook 01's, made from a sample of train, go to `vocabulary.src.json` and `vocabulary.tgt.json`;
+4. encoding: the ids of both sides go to `SPLIT-NUMBER.arrow` (Arrow streams, which `datasets.Dataset.from_file` reads).
+
+Each stage works on shards in a fixed order, and a shard is written under a temporary name and then renamed. So a
+preparation that was killed goes on where it was, and what comes out depends on the data and the settings only, not on
+the number of processes.
+"""
+
+import argparse
+import hashlib
+import inspect
+import io
+import itertools
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+import unicodedata
+from bisect import bisect_right
+from collections import Counter, deque
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tyro
+from filelock import FileLock, Timeout
+from notebooks.data_preparation import (
+    BOS,
+    EOS,
+    LANGUAGES,
+    Tokenizer,
+    decode_line,
+    find_split,
+    make_tokenizers,
+    read_json_pair,
+    read_pairs,
+)
+from notebooks.setup import Config, InputError
+from torch.utils.data import Dataset
+from tqdm import tqdm
+
+from notebooks import data_preparation
+from utils import put_in_place, write_json
+
+FOLDER = Path(__file__).resolve().parent
+PREPARED = FOLDER / "prepared"
+LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
+SHARD_LINES = 10_000  # lines in a shard: what one process holds at a time
+LINE_BYTES = 1 << 16  # a longer line is no pair of sentences, and is never held whole
+PARTITION_PAIRS = 250_000  # pairs compared with each other at a time
+MEMORY = 2 << 30  # bytes that all processes together may take, memory-mapped files not counted
+SHARD_MEMORY = 48 << 20  # bytes that a process takes for its shard and its tokenizers
+SAMPLE_BYTES = 20_000_000  # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
+
+# What is cleaned from train. On the 30,279 pairs of data_small/train.tsv the ratio drops 1 (0.003 %), script and length 0.
+MAX_CHARACTERS = 2_000  # on a side
+RATIO_CHINESE = (1, 8)  # characters of the other language for one of Chinese; the mean is 3.3 for English
+RATIO = (1 / 4, 4)  # characters of one side for one of the other, for other languages
+LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
+SCRIPTS = {code: re.compile(LATIN) for code in LANGUAGES} | {
+    "zh": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"),
+    "ja": re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d]"),
+    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc]"),
+}
+NO_PAIR, EMPTY, LONG, LENGTH_RATIO, SCRIPT, DUPLICATE, LEAK, TOKENS = STEPS = (
+    "no pair in the line",
+    "an empty side",
+    "too many characters",
+    "length ratio",
+    "wrong script",
+    "exact duplicates",
+    "also in dev or test",
+    "too many tokens",
+)
+
+
+# reading
+
+
+PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
+SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which JSON can spell and UTF-8 cannot
+
+
+def list_files(folder, split, config):
+    """All files of a split by their format: {extension: paths}. A data set saved by `datasets` has the extension ""."""
+    folder = Path(folder)
+    if (folder / SAVED).exists():
+        names = [name for name in (split, {"dev": "validation"}.get(split)) if name and (folder / name).is_dir()]
+        return {"": [folder / names[0]]} if names else {}
+    texts = [name + packing for name in ("tsv", "json", "jsonl", config.src) for packing in PACKINGS]
+    found = {name: [*folder.glob(f"{split}.{name}"), *folder.glob(f"{split}-*.{name}")] for name in [*texts, "parquet"]}
+    return {name: sorted(paths) for name, paths in found.items() if paths}
+
+
+def find_files(folder, split, config):
+    """Notebook 01's `find_split` for all formats: (extension, files), a file being one path, or two of line-aligned halves."""
+    found = list_files(folder, split, config)
+    if len(found) > 1:
+        raise InputError(f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them")
+    if not found and (Path(folder) / SAVED).exists():
+        raise InputError(f"{folder}: the saved data set holds no {split}{' or validation' if split == 'dev' else ''}")
+    extension, paths = found.popitem() if found else find_split(folder, split, config)  # which raises
+    if extension.split(".")[0] != config.src:
+        return extension, [(path,) for path in paths]
+    other = config.tgt + extension.removeprefix(config.src)
+    files = [(path, path.with_name(path.name.removesuffix(extension) + other)) for path in paths]
+    for path, half in files:
+        if not half.exists():
+            raise InputError(f"{path}: its other half {half.name} is missing beside it")
+    return extension, files
+
+
+def raw_lines(path):
+    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long. Raises InputError if damaged."""
+    packing = PACKINGS.get(path.suffix)
+    try:
+        file = io.BufferedReader(pa.input_stream(str(path), compression=packing)) if packing else open(path, "rb")
+        with file:
+            while line := file.readline(LINE_BYTES):
+                part = line
+                while len(part) == LINE_BYTES and not part.endswith(b"\n"):
+                    line, part = b"", file.readline(LINE_BYTES)
+                yield line
+    except OSError as error:
+        raise damaged(path, error) if packing else error from None
+
+
+def damaged(path, error):
+    """The InputError for a file that a library could not read."""
+    first_line = str(error).partition("\n")[0]
+    return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
+
+
+def raw_rows(extension, file, config):
+    """Yields the rows of one file: a tuple of bytes (a line, or one of each half), or in a table of texts or None."""
+    path, *other = file
+    if extension in ("", "parquet"):
+        yield from table_rows(path, config)
+    elif not other:
+        yield from zip(raw_lines(path))
+    else:
+        counts = [0, 0]
+        for row in itertools.zip_longest(*map(raw_lines, file)):
+            counts = [count + (line is not None) for count, line in zip(counts, row)]
+            yield tuple(line or b"" for line in row)
+        if counts[0] != counts[1]:
+            text = f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: they must match line by line"
+            raise InputError(text)
+
+
+def table_rows(path, config):
+    """Yields (source, target) of a Parquet file or of one split of a saved data set, batch by batch."""
+    names = [(f"translation.{code}", f"translation.{LANGUAGES.get(code)}", code, LANGUAGES.get(code))
+             for code in (config.src, config.tgt)]  # fmt: skip
+    try:
+        for table in table_batches(path):
+            columns = [next((name for name in side if name in table.column_names), None) for side in names]
+            if None in columns:
+                found, wanted = ", ".join(table.column_names), " and ".join(side[2] for side in names)
+                raise InputError(f"{path}: has the columns {found}, not {wanted}, alone or in `translation`")
+            yield from zip(*(table[column].to_pylist() for column in columns))
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise damaged(path, error) from None
+
+
+def table_batches(path):
+    """Yields the rows as tables of at most SHARD_LINES rows; the fields of a struct are columns named STRUCT.FIELD."""
+    if path.is_dir():
+        import datasets  # only here: it takes a second to import, and memory in every process
+
+        for table in datasets.load_from_disk(str(path)).with_format("arrow").iter(batch_size=SHARD_LINES):
+            yield table.flatten()
+    else:
+        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=SHARD_LINES, use_threads=False):
+                yield pa.Table.from_batches([batch]).flatten()
+
+
+def parse_rows(extension, file, first, rows, config):
+    """Yields (source, target), or None where there is no pair, of raw rows; `first` is the line number of the first."""
+    for number, row in enumerate(rows, start=first):
+        if extension not in ("", "parquet"):
+            row = tuple(decode_line(line, path, number) for line, path in zip(row, file))
+        if extension.startswith("tsv"):
+            row = tuple(row[0].split("\t")[:2])
+            row = row[::-1] if config.swap else row
+        elif extension.startswith("json"):
+            row = read_json_pair(row[0], config)
+        whole = row and len(row) == 2 and all(isinstance(side, str) and not SURROGATE.search(side) for side in row)
+        yield row if whole else None
+
+
+def check_file(file, lines, pairs):
+    """Raises InputError for a file in which no line holds a pair."""
+    if not pairs:
+        problem = "no line holds a pair" if lines else "the file is empty"
+        raise InputError(f"{file[0]}: {problem}. A line is: source, tab, target")
+
+
+def read_split(data, split, config):
+    """The pairs of dev or test in any format: a list of (source, target) texts, as notebook 01's `read_pairs` gives it."""
+    extension, files = find_files(data, split, config)
+    if is_plain(extension):
+        return read_pairs(data, split, config)
+    pairs = []
+    for file in files:
+        rows = list(parse_rows(extension, file, 1, raw_rows(extension, file, config), config))
+        found = [tuple(side.strip() for side in row) for row in rows if drop_reason(row, False, config) is None]
+        check_file(file, len(rows), len(found))
+        pairs += found
+    return pairs
+
+
+def is_plain(extension):
+    """Whether notebook 01 reads the format itself."""
+    return extension not in ("", "parquet") and "." not in extension
+
+
+def needs_preparing(data, config):
+    """Whether a data folder is for this module: in a format that notebook 01 does not read, or too large for lists."""
+    found = [find_files(data, split, config) for split in present_splits(data, config)]
+    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
+    return size > LARGE_BYTES or not all(is_plain(extension) for extension, _ in found)
+
+
+def present_splits(data, config):
+    """The splits to read. Train comes last: what is wrong with a small file is found at once."""
+    return ["dev", *(["test"] if list_files(data, "test", config) else []), "train"]
+
+
+# cleaning
+
+
+def drop_reason(pair, clean, config):
+    """Why a pair is left out, one of STEPS, or None. Only train is cleaned: scores must be on the texts as they are given."""
+    if pair is None:
+        return NO_PAIR
+    source, target = (side.strip() for side in pair)
+    if not (source and target):
+        return EMPTY
+    if not clean:
+        return None
+    if max(len(source), len(target)) > MAX_CHARACTERS:
+        return LONG
+    ratio, (lowest, highest) = len(source) / len(target), RATIO
+    if "zh" in (config.src, config.tgt) and not {"ja", "ko"} & {config.src, config.tgt}:
+        ratio, (lowest, highest) = 1 / ratio if config.src == "zh" else ratio, RATIO_CHINESE
+    if not lowest <= ratio <= highest:
+        return LENGTH_RATIO
+    scripts = (SCRIPTS.get(config.src), SCRIPTS.get(config.tgt))
+    wrong = any(script and not script.search(side) for script, side in zip(scripts, (source, target)))
+    return SCRIPT if wrong else None
+
+
+def hash_pair(source, target):
+    """16 bytes, the same for pairs that differ only in white space or in how Unicode composes a character."""
+    sides = (" ".join(unicodedata.normalize("NFC", side).split()) for side in (source, target))
+    return hashlib.blake2b("\t".join(sides).encode(), digest_size=16).digest()
+
+
+def read_shard(output, extension, file, first, rows, clean, config):
+    """Stage 1: raw rows to an Arrow file of source, target and the halves of their hash; its counts by reason."""
+    counts, pairs = Counter(lines=len(rows)), []
+    for pair in parse_rows(extension, file, first, rows, config):
+        reason = drop_reason(pair, clean, config)
+        counts[reason or "pairs"] += 1
+        if reason is None:
+            pairs.append(tuple(side.strip() for side in pair))
+    hashes = np.frombuffer(b"".join(hash_pair(*pair) for pair in pairs), np.uint64).reshape(-1, 2)
+    source, target = (arrow_lists([pair[side].encode() for pair in pairs], pa.string()) for side in (0, 1))
+    high, low = (arrow_numbers(hashes[:, half].copy()) for half in (0, 1))
+    write_arrow(output, {"source": source, "target": target, "high": high, "low": low}, counts)
+
+
+def find_duplicates(output, part, parts, held_out, train):
+    """Stage 2: rows of train, numbered through, whose pair stands in dev, in test, or earlier in train; one part of them.
+
+    `held_out` are shards of dev and test, `train` are (shard, number of its first row). Equal pairs are in one part.
+    """
+    found = []
+    for path, first in [*((path, None) for path in held_out), *train]:
+        batch = read_arrow(path)
+        high, low = (view(batch[name]) for name in ("high", "low"))
+        here = np.flatnonzero(high % parts == part)
+        found.append((high[here], low[here], np.full(len(here), -1) if first is None else first + here))
+    high, low, rows = (np.concatenate(column) for column in zip(*found))
+    order = np.lexsort((low, high))  # equal pairs side by side, in their old order: dev and test, then train
+    high, low, rows = high[order], low[order], rows[order]
+    again = 1 + np.flatnonzero((high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (rows[1:] >= 0))
+    leaks = int((rows[again - 1] < 0).sum())
+    write_arrow(output, {"row": arrow_numbers(np.sort(rows[again]))}, {DUPLICATE: len(again) - leaks, LEAK: leaks})
+
+
+def kept_pairs(path, first, work, every=1, skip=0):
+    """Lists of the sources and the targets of a shard without its duplicates; `first` is the number of its first row.
+
+    After the first `skip` of them every `every`-th is taken. Also returns how many there were before that.
+    """
+    batch = read_arrow(path)
+    keep = np.ones(batch.num_rows, bool)
+    for file in sorted(work.glob("duplicates-*.arrow")) if first is not None else []:  # None: dev and test keep all
+        rows = view(read_arrow(file)["row"])
+        keep[rows[slice(*np.searchsorted(rows, [first, first + len(keep)]))] - first] = False
+    rows = np.flatnonzero(keep)
+    texts = (batch[side].to_pylist() for side in ("source", "target"))
+    return *([side[row] for row in rows[skip::every]] for side in texts), len(rows)
+
+
+# encoding
+
+
+def learn_tokenizers(output, train, work, config):
+    """Stage 3: notebook 01's tokenizers, from every k-th kept training pair, so that the texts are about SAMPLE_BYTES."""
+    size = sum(read_arrow(path)[name].nbytes for path, _ in train for name in ("source", "target"))
+    every, seen, pairs = -(-size // SAMPLE_BYTES), 0, []
+    for path, first in train:
+        sources, targets, count = kept_pairs(path, first, work, every, -seen % every)
+        pairs += zip(sources, targets)
+        seen += count
+    source, target = make_tokenizers(pairs, config)
+    source.save(output.with_name("vocabulary.src.json"))  # before output, which says that both are there
+    target.save(output)
+
+
+@lru_cache(maxsize=1)
+def load_tokenizers(folder):
+    """The source and the target tokenizer of a prepared folder; one object where they are the same."""
+    paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
+    source = Tokenizer.load(paths[0])
+    return source, source if paths[0].read_bytes() == paths[1].read_bytes() else Tokenizer.load(paths[1])
+
+
+def encode_shard(output, path, first, work, max_length):
+    """Stage 4: a shard of texts as ids without control tokens, in columns src and tgt; pairs that are too long are counted."""
+    tokenizers = load_tokenizers(output.parent)
+    dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.int32
+    *sides, _ = kept_pairs(path, first, work)
+    pairs = [tuple(np.array(t.encode(text), dtype) for t, text in zip(tokenizers, pair)) for pair in zip(*sides)]
+    kept = [pair for pair in pairs if max(map(len, pair)) <= max_length]
+    src, tgt = (arrow_lists([pair[side] for pair in kept], pa.list_(pa.from_numpy_dtype(dtype))) for side in (0, 1))
+    write_arrow(output, {"src": src, "tgt": tgt}, {TOKENS: len(pairs) - len(kept), "kept": len(kept)})
+
+
+# files
+
+
+# Arrow's own `pa.array` and `to_numpy` would import pandas, to see whether it has to do with that: 30 MB in each process.
+
+
+def arrow_numbers(values):
+    """A numpy array as an Arrow array on the same memory."""
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def arrow_lists(rows, kind):
+    """An Arrow array of strings, from their bytes, or of lists of numbers, from numpy arrays."""
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    if kind == pa.string():
+        return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(b"".join(rows)))
+    values = np.concatenate([np.empty(0, kind.value_type.to_pandas_dtype()), *rows])
+    return pa.ListArray.from_arrays(arrow_numbers(offsets), arrow_numbers(values))
+
+
+def view(array):
+    """The numbers of an Arrow array as a numpy array on the same memory."""
+    return np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())[: len(array)]
+
+
+def write_arrow(path, columns, counts):
+    """Writes an Arrow stream of one batch, with the counts beside its schema."""
+    batch = pa.record_batch(columns).replace_schema_metadata({"counts": json.dumps(counts)})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read_arrow(path):
+    """The batch of an Arrow file, memory-mapped: nothing is read before it is looked at."""
+    with pa.memory_map(str(path)) as file:
+        return pa.ipc.open_stream(file).read_next_batch()
+
+
+def sum_counts(paths):
+    """The counts of Arrow files, added up."""
+    counts = Counter()
+    for path in paths:
+        counts.update(json.loads(read_arrow(path).schema.metadata[b"counts"]))
+    return counts
+
+
+def digest(paths):
+    """SHA-256 over the contents of files, in hexadecimal."""
+    total = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def fingerprint(data, config):
+    """The name of a preparation: 16 hexadecimal digits from files, their names, settings, and the code that reads them."""
+    names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing".split()
+    code = [inspect.getsource(data_preparation), Path(__file__).read_text(encoding="utf-8")]
+    parts = [[getattr(config, name) for name in names], code]
+    for split in present_splits(data, config):
+        extension, files = find_files(data, split, config)
+        paths = [path for file in files for path in file]
+        paths = paths if extension else sorted(path for path in paths[0].rglob("*") if path.is_file())
+        parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+# stages
+
+
+def default_workers():
+    """The number of processors, at most 8, and at most what keeps all processes within MEMORY, each as large as this one."""
+    status = Path("/proc/self/status")  # on Linux
+    found = re.search(r"RssAnon:\s*(\d+) kB", status.read_text()) if status.exists() else None
+    here = 1024 * int(found[1]) if found else 0
+    return max(1, min(8, os.cpu_count() or 1, (MEMORY - here) // (here + SHARD_MEMORY)))
+
+
+def start_worker():
+    """A worker leaves Ctrl-C to its parent, and does not outlive it when it is killed without a chance to say so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True).start()
+
+
+def run_stage(name, unit, function, tasks, workers, total=None):
+    """Calls function(file, *arguments) for the tasks (output, size, *arguments) whose output is not there yet.
+
+    The function writes the file under a temporary name, and this process renames it. With 0 workers this process does
+    all. No more tasks wait than the workers need, so memory stays bounded.
+    """
+    pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar: a file needs few
+    options = dict(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
+    spawn, running = multiprocessing.get_context("spawn"), deque()
+    processes = ProcessPoolExecutor(workers, spawn, start_worker) if workers else nullcontext()
+    try:
+        with tqdm(**options) as bar, processes as pool:
+            for output, size, *arguments in tasks:
+                if output.exists():
+                    bar.update(size)
+                    continue
+                file = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+                done = pool.submit(function, file, *arguments) if pool else function(file, *arguments)
+                running.append((done, file, output, size))
+                while len(running) > (workers + 2 if pool else 0):
+                    finish_first(running, bar)
+            while running:
+                finish_first(running, bar)
+    except BrokenProcessPool:
+        text = "was killed, perhaps for want of memory. Start again with fewer --workers; what is done is kept"
+        raise OSError(f"{name}: a worker process {text}") from None
+
+
+def finish_first(running, bar):
+    """Waits for the oldest running task and puts its file in place."""
+    done, file, output, size = running.popleft()
+    if done:
+        done.result()
+    put_in_place(file, output)
+    bar.update(size)
+
+
+def read_stage(data, config, work, workers):
+    """Stage 1 for all splits: {split: paths of its shards}, also kept in work/shards.json. Shards do not cross files."""
+    marker, shards, files = work / "shards.json", {}, []
+
+    def tasks():
+        for split in present_splits(data, config):
+            shards[split] = []
+            extension, paths = find_files(data, split, config)
+            for file in paths:
+                rows, begin = raw_rows(extension, file, config), len(shards[split])
+                for first in itertools.count(1, SHARD_LINES):
+                    block = list(itertools.islice(rows, SHARD_LINES))
+                    if not block:
+                        break
+                    shards[split].append(work / f"{split}-{len(shards[split]):05}.arrow")
+                    yield shards[split][-1], len(block), extension, file, first, block, split == "train", config
+                files.append((file, shards[split][begin:]))
+
+    if not marker.exists():
+        run_stage("reading", "line", read_shard, tasks(), workers)
+        for file, paths in files:
+            counts = sum_counts(paths)
+            check_file(file, counts["lines"], counts["lines"] - counts[NO_PAIR] - counts[EMPTY])
+        write_json(marker, {split: [path.name for path in paths] for split, paths in shards.items()})
+    names = json.loads(marker.read_text(encoding="utf-8"))
+    return {split: [work / name for name in names[split]] for split in names}
+
+
+def run_stages(data, config, folder, workers):
+    """Fills the folder of a preparation; whatever an earlier, killed one left there is used. Returns the report."""
+    work = folder / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    for path in folder.rglob("*.tmp"):
+        path.unlink()
+    shards = read_stage(data, config, work, workers)
+    sizes = {path: read_arrow(path).num_rows for paths in shards.values() for path in paths}
+    starts = itertools.accumulate((sizes[path] for path in shards["train"]), initial=0)
+    train = list(zip(shards["train"], starts))
+    held_out = [path for split in shards if split != "train" for path in shards[split]]
+    total = sum(sizes[path] for path, _ in train)
+    parts = max(1, -(-total // PARTITION_PAIRS))
+    found = [work / f"duplicates-{part:05}.arrow" for part in range(parts)]
+    tasks = ((path, 1, part, parts, held_out, train) for part, path in enumerate(found))
+    run_stage("duplicates", "part", find_duplicates, tasks, workers, parts)
+    kept = total - sum(sum_counts(found).values())
+    if not kept:
+        counts = sum_counts(shards["train"])
+        reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
+        raise InputError(f"{data}: cleaning leaves no pair of train ({reasons}). Are --src, --tgt and --swap right?")
+    tasks = [(folder / "vocabulary.tgt.json", kept, train, work, config)]
+    run_stage("tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept)  # a process gives its memory back
+    tasks = ((folder / path.name, sizes[path], path, None, work, config.max_length) for path in held_out)
+    more = ((folder / path.name, sizes[path], path, first, work, config.max_length) for path, first in train)
+    run_stage("encoding", "pair", encode_shard, itertools.chain(tasks, more), workers, sum(sizes.values()))
+    report = {"contents": {}}
+    for split, paths in shards.items():
+        encoded = [folder / path.name for path in paths]
+        counts = sum_counts([*paths, *encoded, *(found if split == "train" else [])])
+        if not counts["kept"]:
+            text = f"every pair of {split} has more than max_length {config.max_length} tokens on a side"
+            raise InputError(f"{data}: {text}")
+        report[split] = {step: counts[step] for step in ("lines", *STEPS, "kept")}
+        write_lengths(folder / f"{split}.lengths.npy", encoded, counts["kept"])
+        report["contents"][split] = digest(encoded)
+    return report
+
+
+def write_lengths(path, shards, count):
+    """The tokens of each pair with EOS as `TranslationDataset.lengths` has them: (count, 2) int32, to be memory-mapped."""
+    temporary, row = path.with_name(path.name + ".tmp"), 0
+    lengths = np.lib.format.open_memmap(temporary, "w+", np.int32, (count, 2))
+    for shard in map(read_arrow, shards):
+        for side, name in enumerate(("src", "tgt")):
+            lengths[row : row + shard.num_rows, side] = np.diff(view(shard[name].offsets)) + 1
+        row += shard.num_rows
+    lengths.flush()
+    put_in_place(temporary, path)
+
+
+def prepare(data, config, workers=None, output=None):
+    """Prepares a data folder, or finds that this is done: the path `output/FINGERPRINT`, for `load_prepared`.
+
+    `workers` processes, 1 being this one; `default_workers()` if not given. `output`: PREPARED if not given. Raises
+    InputError, naming the file, for what is wrong with the data. Killed, it goes on when it is called again. A second
+    call at the same time waits for the first.
+    """
+    workers = default_workers() if workers is None else workers
+    if workers < 1:
+        raise InputError(f"workers is {workers}: give a number above 0")
+    make_tokenizers([("a", "b")], config)  # raises for settings that do not go together, before the long work
+    folder = Path(output or PREPARED) / fingerprint(data, config)
+    if not (folder / "report.json").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with lock_folder(folder):
+            if not (folder / "report.json").exists():
+                try:
+                    report = run_stages(data, config, folder, 0 if workers == 1 else workers)
+                except InputError:
+                    shutil.rmtree(folder)  # of no use for data that has been mended: that has another fingerprint
+                    raise
+                write_json(folder / "report.json", report)
+                print_report(report)
+    shutil.rmtree(folder / "work", ignore_errors=True)
+    return folder
+
+
+def lock_folder(folder):
+    """A context in which a preparation is ours. The lock is an open file: the system ends it with the process."""
+    lock = FileLock(f"{folder}.lock")
+    try:
+        return lock.acquire(timeout=0)
+    except Timeout:
+        print(f"{folder}: another process is preparing it; waiting for that one", file=sys.stderr)
+        return lock.acquire()
+
+
+def print_report(report):
+    """The counts of `report.json` as a table, one column for each split."""
+    splits = [split for split in ("train", "dev", "test") if split in report]
+    print(f"{'':21}" + "".join(f"{split:>12}" for split in splits))
+    for name in report["train"]:
+        print(f"{name:21}" + "".join(f"{report[split][name]:>12,}" for split in splits))
+
+
+# what training reads
+
+
+class PreparedDataset(Dataset):
+    """One split of a prepared folder, used as notebook 01's `TranslationDataset`; the ids stay on the disk.
+
+    `lengths` is a memory-mapped (N, 2) array, `dropped` counts the pairs that were too long, `fingerprint` is a SHA-256
+    of all ids. Pickled as a path, so that the processes of a `DataLoader` read the same files.
+    """
+
+    def __init__(self, folder, split):
+        self.folder, self.split = Path(folder), split
+        report = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
+        self.dropped, self.fingerprint = report[split][TOKENS], report["contents"][split]
+        self.lengths = np.load(self.folder / f"{split}.lengths.npy", mmap_mode="r")
+        shards = [read_arrow(path) for path in sorted(self.folder.glob(f"{split}-*.arrow"))]
+        self.starts = list(itertools.accumulate((shard.num_rows for shard in shards), initial=0))
+        self.sides = [
+            [(view(shard[side].offsets), view(shard[side].values)) for shard in shards] for side in ("src", "tgt")
+        ]
+
+    def __reduce__(self):
+        return PreparedDataset, (self.folder, self.split)
+
+    def __len__(self):
+        return self.starts[-1]
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError(f"pair {index} of {len(self)}")
+        shard = bisect_right(self.starts, index) - 1
+        row, sides = index - self.starts[shard], [side[shard] for side in self.sides]
+        src, tgt = (ids[offsets[row] : offsets[row + 1]].tolist() for offsets, ids in sides)
+        return src + [EOS], [BOS, *tgt, EOS]
+
+
+def load_prepared(folder):
+    """What `prepare` of notebook 15 returns, from a prepared folder: source tokenizer, target tokenizer, train and dev set."""
+    return (*load_tokenizers(Path(folder)), PreparedDataset(folder, "train"), PreparedDataset(folder, "dev"))
+
+
+# command line
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Prepare a data folder of any size for training. The same command again goes on where it stopped."""
+
+    settings: tyro.conf.OmitArgPrefixes[Config]
+    data: Path = FOLDER  # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
+    config: str = "base"  # preset: tiny, small, reference or base; every option below changes one of its settings
+    workers: int | None = None  # processes; by default as many as processors and 2 GiB of memory allow, at most 8
+
+
+def named_preset(argv, default):
+    """The settings of the preset that --config names on a command line, or of the default."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", default=default)
+    return Config.preset(parser.parse_known_args(argv)[0].config)
+
+
+def main(argv=None):
+    """`python -m data_large.prepare`: returns the exit status."""
+    from notebooks.training import run_command  # here, since notebook 15 imports this module
+
+    return run_command(prepare_command, argv)
+
+
+def prepare_command(argv):
+    """Parses, prepares, and says where the result is."""
+    default = Arguments(named_preset(argv, "base"))
+    arguments = tyro.cli(Arguments, default=default, args=argv, prog="python -m data_large.prepare")
+    print(f"prepared in {prepare(arguments.data, arguments.settings, arguments.workers)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

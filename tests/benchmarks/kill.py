@@ -1,0 +1,92 @@
+"""Preparation and training killed with SIGKILL at ten random moments each, and started again with the same command.
+
+`python tests/benchmarks/kill.py` (some minutes): at the end everything must equal a run that nothing disturbed: Arrow contents,
+weights, Adam's moments, state.json, and the log but for its times.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def run_killed(command, moments, seconds):
+    """Starts the command again and again, kills it after a random time each, and lets it end at last. How often it was hit."""
+    hit = 0
+    for _ in range(moments):
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(random.uniform(0.1, 0.6) * seconds)
+        hit += process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return hit
+
+
+def timed(command):
+    """Runs the command undisturbed: its seconds."""
+    began = time.time()
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return time.time() - began
+
+
+def main():
+    from test_15_training import assert_same_run
+
+    random.seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    folder = Path(tempfile.mkdtemp())
+    data = folder / "data"
+    shutil.copytree(ROOT / "data_small", data)
+    subprocess.run(["gzip", str(data / "train.tsv")], check=True)  # so that it is prepared on the disk
+    training = [
+        sys.executable,
+        "-m",
+        "notebooks.training",
+        "--data",
+        str(data),
+        "--config",
+        "tiny",
+        "--dtype",
+        "float32",
+    ]
+    training += ["--steps", "400", "--eval-steps", "40", "--d-model", "64", "--bleu-sentences", "20", "--run"]
+    prepared = ROOT / "data_large" / "prepared"
+    before = set(prepared.glob("*")) if prepared.exists() else set()
+
+    def new():
+        """What has been prepared since."""
+        return sorted(path for path in prepared.glob("*") if path not in before and path.is_dir())
+
+    preparing = [sys.executable, "-m", "data_large.prepare", "--data", str(data), "--config", "tiny"]
+    seconds = timed(preparing)
+    [straight] = new()
+    kept = folder / "prepared"
+    shutil.move(straight, kept)
+    hit = run_killed(preparing, 10, seconds)
+    [cut] = new()
+    for path in kept.rglob("*"):
+        other = cut / path.relative_to(kept)
+        assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
+    assert {p.relative_to(kept) for p in kept.rglob("*")} == {p.relative_to(cut) for p in cut.rglob("*")}
+    print(f"preparation of {seconds:.0f} s: killed {hit} times in 10, all files equal", flush=True)
+
+    seconds = timed([*training, str(folder / "straight")])
+    hit = run_killed([*training, str(folder / "cut")], 10, seconds)
+    assert_same_run(folder / "straight", folder / "cut")
+    print(f"training of {seconds:.0f} s: killed {hit} times in 10, tensors, states and log equal")
+    shutil.rmtree(folder)
+    shutil.rmtree(cut)
+
+
+if __name__ == "__main__":
+    main()

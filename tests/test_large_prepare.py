@@ -1,0 +1,616 @@
+"""Data of any size: every format, every damage, cleaning, kills, and what training reads."""
+
+import contextlib
+import gzip
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from conftest import DATA, ROOT, run_python
+from filelock import FileLock
+from notebooks.data_preparation import (
+    EOS,
+    TokenBatchSampler,
+    TranslationDataset,
+    make_dataloader,
+    make_tokenizers,
+    read_pairs,
+)
+from notebooks.setup import Config, InputError, replace
+
+from data_large import prepare as large
+from data_large.prepare import (
+    STEPS,
+    PreparedDataset,
+    drop_reason,
+    load_prepared,
+    needs_preparing,
+    prepare,
+    raw_lines,
+    read_arrow,
+    read_split,
+)
+
+WORDS = Config.preset("tiny")
+SUBWORDS = replace(
+    WORDS, src_segmentation="subwords", tgt_segmentation="subwords", sharing="three-way", max_size=400, max_length=100,
+    batch_tokens=300,
+)  # fmt: skip
+ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and \u2028 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
+SHARD_LINES, PARTITION_PAIRS = 25, 40  # so that a few lines make many shards
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_shards():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "SHARD_LINES", SHARD_LINES)
+        patch.setattr(large, "PARTITION_PAIRS", PARTITION_PAIRS)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Pairs by split, with signs that no table of words or characters knows."""
+    rows = {split: read_pairs(DATA, split, WORDS) for split in ("train", "dev", "test")}
+    return {"train": [*rows["train"][:139], ODD], "dev": rows["dev"][:30], "test": rows["test"][:20]}
+
+
+@pytest.fixture(scope="module")
+def plain(pairs, tmp_path_factory):
+    """A data folder of .tsv files, and what is prepared from it: (data folder, prepared folder)."""
+    data = tmp_path_factory.mktemp("plain")
+    write_data(data, pairs, "tsv")
+    return data, prepare(data, SUBWORDS, 1, data / "prepared")
+
+
+def write_data(folder, pairs, kind):
+    """All splits in one of KINDS."""
+    if kind.startswith("saved"):
+        return write_saved(folder, pairs, kind)
+    for split, rows in pairs.items():
+        if kind == "several":
+            write_file(folder, f"{split}-b", rows[50:], "tsv") if rows[50:] else None
+            rows, split = rows[:50], f"{split}-a"
+        write_file(folder, split, rows, "tsv" if kind == "several" else kind)
+
+
+KINDS = [
+    "tsv", "tsv.gz", "tsv.zst", "jsonl", "jsonl.zst", "json", "json.gz", "parquet", "parquet struct", "halves", "halves.gz",
+    "halves.zst", "several", "saved", "saved struct",
+]  # fmt: skip
+
+
+def columns(rows, kind):
+    """Columns of a table: codes, or one struct column."""
+    if kind.endswith("struct"):
+        return {"translation": [{"zh": target, "en": source} for source, target in rows]}
+    return {"number": list(range(len(rows))), "chinese": [row[1] for row in rows], "en": [row[0] for row in rows]}
+
+
+def write_file(folder, split, rows, kind):
+    kind, _, packing = kind.partition(".")
+    if kind.startswith("parquet"):
+        pq.write_table(pa.table(columns(rows, kind)), folder / f"{split}.parquet", row_group_size=30)
+        return
+    texts = {kind: "\n".join("\t".join(row) for row in rows)}
+    if kind == "halves":
+        texts = {code: "".join(f"{row[side]}\n" for row in rows) for side, code in enumerate(("en", "zh"))}
+    elif kind == "json":
+        lines = [{"translation": {"en": source, "zh": target}} for source, target in rows]
+        texts = {kind: "\n".join(json.dumps(line) for line in lines)}
+    elif kind == "jsonl":
+        lines = [{"english": source, "chinese": target} for source, target in rows]
+        texts = {kind: "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)}
+    for extension, text in texts.items():
+        path = folder / ".".join(part for part in (split, extension, packing) if part)
+        path.write_bytes(pack(text.encode(), packing))
+
+
+def pack(content, packing):
+    """Compressed in two pieces, as parallel compressors and `cat` make them."""
+    half = len(content) // 2
+    if packing == "gz":
+        return gzip.compress(content[:half]) + gzip.compress(content[half:])
+    if packing == "zst":
+        return b"".join(pa.compress(part, "zstd", asbytes=True) for part in (content[:half], content[half:]))
+    return content
+
+
+def write_saved(folder, pairs, kind):
+    import datasets
+
+    datasets.disable_progress_bars()
+    names = {"train": "train", "dev": "validation", "test": "test"}
+    splits = {names[split]: datasets.Dataset.from_dict(columns(rows, kind)) for split, rows in pairs.items()}
+    datasets.DatasetDict(splits).save_to_disk(str(folder))
+
+
+def items(folder):
+    """All pairs of ids of train and dev."""
+    return [list(PreparedDataset(folder, split)) for split in ("train", "dev")]
+
+
+def contents(folder):
+    """Every file of a prepared folder, byte for byte."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# formats
+
+
+def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs):
+    data, folder = plain
+    source, target, train, dev = load_prepared(folder)
+    tokenizers = make_tokenizers(pairs["train"], SUBWORDS)
+    assert [one.vocabulary.tokens for one in (source, target)] == [one.vocabulary.tokens for one in tokenizers]
+    for found, rows in ((train, pairs["train"]), (dev, pairs["dev"])):
+        expected = TranslationDataset(rows, *tokenizers, SUBWORDS.max_length)
+        assert list(found) == expected.items and found.lengths.tolist() == expected.lengths.tolist()
+        assert (len(found), found.dropped) == (len(expected), expected.dropped)
+    assert len(list(folder.glob("train-*.arrow"))) == 6 and not (folder / "work").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_every_format_gives_the_same_ids_and_texts(plain, pairs, tmp_path, kind):
+    write_data(tmp_path, pairs, kind)
+    folder = prepare(tmp_path, SUBWORDS, 1, tmp_path / "prepared")
+    assert items(folder) == items(plain[1])
+    assert (folder / "vocabulary.src.json").read_bytes() == (plain[1] / "vocabulary.src.json").read_bytes()
+    for split in ("dev", "test"):
+        assert read_split(tmp_path, split, SUBWORDS) == pairs[split]
+
+
+def test_any_sign_survives_with_subwords(plain):
+    source, target, train, _ = load_prepared(plain[1])
+    assert source.decode(train[139][0]) == ODD[0] and target.decode(train[139][1]) == ODD[1]
+
+
+def test_words_and_characters_are_possible_too(plain, pairs, tmp_path):
+    config = replace(WORDS, max_length=9)
+    *tokenizers, train, dev = load_prepared(prepare(plain[0], config, 1, tmp_path))
+    expected = TranslationDataset(pairs["train"], *make_tokenizers(pairs["train"], config), 9)
+    assert list(train) == expected.items and train.dropped == expected.dropped > 0 and dev.dropped > 0
+
+
+def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
+    rows = [(f"Sentence {number}.", f"Satz {number}.") for number in range(60)]
+    for split, part in (("train", rows[:40]), ("dev", rows[40:])):
+        text = "\ufeff" + "".join(f"{german}\t{english}\tmore\r\n" for english, german in part)
+        (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    config = replace(WORDS, tgt="de", swap=True, tgt_segmentation="words", min_freq=1)
+    assert read_split(tmp_path, "dev", config) == rows[40:]
+    source, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
+    assert [(source.decode(src), target.decode(tgt)) for src, tgt in train] == rows[:40]
+
+
+def test_the_arrow_files_are_open_to_others(plain):
+    import datasets
+
+    whole = datasets.concatenate_datasets(
+        [datasets.Dataset.from_file(str(p)) for p in sorted(plain[1].glob("train-*.arrow"))]
+    )
+    assert [row["src"] for row in whole] == [src[:-1] for src, _ in PreparedDataset(plain[1], "train")]
+    assert read_arrow(plain[1] / "train-00000.arrow").schema.field("src").type == pa.list_(pa.uint16())
+
+
+# damage
+
+
+GOOD = "".join(f"Sentence number {number}.\t第{number}个句子在这里。\n" for number in range(2000)).encode()
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        ({"train.tsv.gz": gzip.compress(GOOD)[:-9]}, "train.tsv.gz: cut short or damaged"),
+        ({"train.tsv.gz": b"no gzip\n"}, "train.tsv.gz: cut short or damaged"),
+        ({"train.tsv.zst": pa.compress(GOOD, "zstd", asbytes=True)[:-9]}, "train.tsv.zst: cut short or damaged"),
+        ({"train.tsv.zst": b"no zstd\n"}, "train.tsv.zst: cut short or damaged"),
+        ({"train.parquet": b"no parquet"}, "train.parquet: cut short or damaged"),
+        ({"train.tsv.gz": gzip.compress(GOOD + b"bad \xff\t.\n")}, "train.tsv.gz, line 2001, byte 5: not UTF-8. Save"),
+        ({"train.tsv": GOOD + b"bad \xff\t.\n"}, "train.tsv, line 2001, byte 5: not UTF-8. Save"),
+        ({"train.en": GOOD, "train.zh": GOOD + GOOD}, "train.en has 2000 lines and train.zh 4000: they must match"),
+        ({"train.en.gz": gzip.compress(GOOD)}, "train.en.gz: its other half train.zh.gz is missing"),
+        ({"train.tsv": b"no tab\n"}, "train.tsv: no line holds a pair"),
+        ({"train.jsonl.gz": gzip.compress(b"{}\n")}, "train.jsonl.gz: no line holds a pair"),
+        ({"train-1.tsv": GOOD, "train-2.tsv": b""}, "train-2.tsv: the file is empty"),
+        ({"train.tsv.gz": gzip.compress(b"")}, "train.tsv.gz: the file is empty"),
+        ({"train.tsv": GOOD, "train.tsv.gz": gzip.compress(GOOD)}, "train is there as .tsv and as .tsv.gz. Keep one"),
+        ({"train.txt": GOOD}, "holds no train.tsv"),
+        ({"train.tsv": b"Hello.\tHello.\n"}, "cleaning leaves no pair of train (wrong script: 1)"),
+        ({"train.tsv": "字".encode() * 101 + b"\t" + b"word " * 101}, "cleaning leaves no pair of train"),
+        (
+            {"train.tsv": b"word " * 101 + b"\t" + "字".encode() * 101},
+            "every pair of train has more than max_length 100",
+        ),
+    ],
+)
+def test_damaged_files_give_one_clear_line(tmp_path, files, words):
+    (tmp_path / "dev.tsv").write_text("One.\t一。\n", encoding="utf-8")
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+    assert not list((tmp_path / "out").glob("*/"))  # nothing is left behind
+
+
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        (pa.table({"en": ["One."], "german": ["Eins."]}), "has the columns en, german, not en and zh"),
+        (pa.table({"translation": [{"en": "One."}]}), "has the columns translation.en, not en and zh"),
+        (pa.table({"en": ["One."], "zh": [1]}), "no line holds a pair"),
+        (pa.table({"en": ["One."], "zh": pa.array([b"\xff"]).view(pa.string())}), "cut short or damaged"),
+        (pa.table({"en": pa.array([], "string"), "zh": pa.array([], "string")}), "the file is empty"),
+    ],
+)
+def test_parquet_without_pairs_is_named(tmp_path, table, words):
+    (tmp_path / "dev.tsv").write_text("One.\t一。\n", encoding="utf-8")
+    pq.write_table(table, tmp_path / "train.parquet")
+    with pytest.raises(InputError, match=f"train.parquet: .*{words}"):
+        prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name", ["train", "validation", "data-00000-of-00001.arrow", "state.json", "dataset_info.json"]
+)
+@pytest.mark.parametrize("damage", ["missing", "cut short"])
+def test_a_damaged_saved_data_set_is_named(pairs, tmp_path, name, damage):
+    write_saved(tmp_path, pairs, "saved")
+    path = tmp_path / name if name in ("train", "validation") else tmp_path / "train" / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(
+        InputError, match=f"{tmp_path}.*(cut short or damaged|holds no (train|dev or validation))"
+    ) as refused:
+        prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(large, "LINE_BYTES", 8)
+    (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
+    assert list(raw_lines(tmp_path / "text")) == [b"1234567\n", b"", b"", b"short\n", b""]
+
+
+def test_settings_that_do_not_go_together_are_refused_at_once(plain, tmp_path):
+    with pytest.raises(InputError, match="three-way sharing needs subwords on both"):
+        prepare(plain[0], replace(SUBWORDS, tgt_segmentation="words"), 1, tmp_path / "out")
+    with pytest.raises(InputError, match="workers is 0"):
+        prepare(plain[0], SUBWORDS, 0, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# cleaning
+
+
+def test_every_step_is_counted(tmp_path):
+    good = [(f"This is sentence number {number}.", f"这是第{number}个句子。") for number in range(60)]
+    lines = {
+        "train": [
+            *good[:30],
+            ("no tab",), ('"',),  # no pair
+            ("", "一。"), ("One.", " \u3000"), ("", ""),  # an empty side
+            ("x" * 2001, "字" * 600), ("x " * 1500, "字" * 2001),  # too many characters
+            ("A sentence that is far too long for that.", "好。"), ("No.", "这是一个很长的句子，不是吗？"),  # length ratio
+            ("Good morning.", "Good morning."), ("早上好。", "早上好。"), ("2 + 2 = 4", "2+2=4"),  # wrong script
+            good[0], ("This  is sentence number 1. ", good[1][1]), good[0],  # exact duplicates
+            ("A caf\u00e9 here.", "这里有咖啡馆。"), ("A cafe\u0301 here.", "这里有咖啡馆。"),  # the first is kept
+            good[40], good[50], good[50], good[45],  # in dev or test, one of them twice
+            ("word " * 61, "字" * 50), ("Short.", "短。"),  # too many tokens; kept
+            *good[30:40],
+        ],
+        "dev": [*good[40:49], good[40], good[49], ("Not Chinese.", "Not Chinese."), ("", "一。"), ("no tab",)],
+        "test": [*good[50:55], ("word " * 61, "字")],
+    }  # fmt: skip
+    for split, rows in lines.items():
+        (tmp_path / f"{split}.tsv").write_text("\n".join(map("\t".join, rows)) + "\n", encoding="utf-8")
+    folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
+    report = json.loads((folder / "report.json").read_text())
+    assert list(report["train"].values()) == [63, 2, 3, 2, 2, 3, 5, 3, 1, 42]
+    assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
+    assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
+    source, _, train, dev = load_prepared(folder)
+    assert source.decode(train[30][0]) == "A caf\u00e9 here." and source.decode(train[31][0]) == "Short."
+    assert dev[9] == dev[0] != dev[10] and dev[11][0] == [*source.encode("Not Chinese."), EOS]
+
+
+@pytest.mark.parametrize(
+    "src, tgt, pair, reason",
+    [
+        ("en", "de", ("A house.", "Ein Haus."), None),
+        ("en", "de", ("A house.", "Haus" * 9), "length ratio"),
+        ("en", "de", ("A house.", "12345."), "wrong script"),
+        ("zh", "en", ("你好。", "Good morning to you."), None),
+        ("zh", "en", ("好。", "Good morning to all of you."), "length ratio"),
+        ("zh", "en", ("一二三四五", "four"), "length ratio"),
+        ("en", "ja", ("Hello there.", "こんにちは。"), None),
+        ("en", "ja", ("Hello there.", "Konnichi wa."), "wrong script"),
+        ("ja", "zh", ("わかりました。", "好。"), None),
+        ("en", "ko", ("Hello there.", "안녕하세요."), None),
+        ("en", "ru", ("Hello there.", "Здравствуйте."), None),
+        ("en", "ru", ("Hello there.", "Zdravstvuyte."), "wrong script"),
+        ("ar", "en", ("مرحبا بك.", "Welcome."), None),
+        ("en", "fi", ("Hello there.", "123 456"), None),  # a language whose script is not listed
+        ("en", "zh", ("\ud83d.", "好。"), "no pair in the line"),  # half a character, as JSON can spell it
+    ],
+)
+def test_what_is_dropped(src, tgt, pair, reason):
+    config = replace(WORDS, src=src, tgt=tgt)
+    line = json.dumps({src: pair[0], tgt: pair[1]}).encode()
+    (row,) = large.parse_rows("jsonl", ("file",), 1, [(line,)], config)
+    assert drop_reason(row, True, config) == reason
+    assert drop_reason(row, False, config) == (reason if reason == STEPS[0] else None)
+
+
+def test_the_measured_shares_of_data_small_hold():
+    reasons = [drop_reason(pair, True, WORDS) for pair in read_pairs(DATA, "train", WORDS)]
+    assert len(reasons) == 30_279 and [reason for reason in reasons if reason] == ["length ratio"]
+
+
+def test_duplicates_are_found_across_shards_and_parts(tmp_path):
+    random = np.random.default_rng(0)
+    numbers = random.integers(200, size=400).tolist()
+    write_data(tmp_path, {"train": [sentence(n) for n in numbers], "dev": [sentence(n) for n in range(20)]}, "jsonl")
+    folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
+    source, _, train, _ = load_prepared(folder)
+    expected = [number for number in dict.fromkeys(numbers) if number >= 20]  # first ones, in their order
+    assert [source.decode(src) for src, _ in train] == [sentence(number)[0] for number in expected]
+    counts = json.loads((folder / "report.json").read_text())["train"]
+    leaks = len({number for number in numbers if number < 20})
+    assert counts["also in dev or test"] == leaks and counts["exact duplicates"] == 400 - len(expected) - leaks > 0
+
+
+def sentence(number):
+    return f"Sentence {number}.", f"第{number}句。"
+
+
+def test_tokenizers_learn_from_a_sample_of_bounded_size(plain, pairs, tmp_path, monkeypatch):
+    seen = []
+
+    def learn(rows, config):
+        seen.append(rows)
+        return make_tokenizers(rows, config)
+
+    monkeypatch.setattr(large, "make_tokenizers", learn)
+    size = sum(len(text.encode()) for pair in pairs["train"] for text in pair)
+    monkeypatch.setattr(large, "SAMPLE_BYTES", size // 6)
+    prepare(plain[0], SUBWORDS, 1, tmp_path)
+    step = -(-len(pairs["train"]) // len(seen[-1]))
+    assert step >= 6 and seen[-1] == pairs["train"][::step]
+
+
+# once, and once only
+
+
+def test_a_second_call_does_nothing(plain, monkeypatch):
+    before = {path: path.stat().st_mtime_ns for path in plain[1].rglob("*")}
+    monkeypatch.setattr(large, "run_stages", None)
+    assert prepare(plain[0], SUBWORDS, 1, plain[1].parent) == plain[1]
+    assert before == {path: path.stat().st_mtime_ns for path in plain[1].rglob("*")}
+
+
+def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeypatch):
+    shutil.copytree(plain[0], tmp_path / "data", ignore=shutil.ignore_patterns("prepared"))
+    names = [plain[1].name, large.fingerprint(plain[0], replace(SUBWORDS, max_length=99))]
+    assert large.fingerprint(tmp_path / "data", replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)) == names[0]
+    for split in ("train", "dev", "test"):
+        path = tmp_path / "data" / f"{split}.tsv"
+        path.write_bytes(path.read_bytes().replace(b".", b"!", 1))
+        names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
+    path.rename(path.with_name("test-1.tsv"))
+    names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
+    monkeypatch.setattr(large.inspect, "getsource", lambda module: "another notebook")
+    names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
+    assert len(set(names)) == len(names) == 7
+
+
+def test_the_fingerprint_of_a_data_set_is_that_of_its_ids(plain, pairs, tmp_path):
+    write_data(tmp_path, pairs, "jsonl")
+    other = prepare(tmp_path, replace(SUBWORDS, max_size=401), 1, tmp_path / "out")
+    again = prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
+    prints = [PreparedDataset(folder, "train").fingerprint for folder in (plain[1], again, other)]
+    assert prints[0] == prints[1] != prints[2] and again.name != plain[1].name
+
+
+def test_stopped_at_every_file_it_goes_on_and_ends_the_same(plain, tmp_path, monkeypatch):
+    """An error before the first renaming of each file, and one after the second; each time the same call again."""
+
+    class PowerCut(Exception):
+        pass
+
+    moments, finish = Counter(), large.put_in_place
+
+    def cut_power(temporary, path):
+        name = f"{path.parent.name}/{path.name}"
+        moments[name] += 1
+        if moments[name] == 1:
+            raise PowerCut
+        finish(temporary, path)
+        if moments[name] == 2:
+            raise PowerCut
+
+    monkeypatch.setattr(large, "put_in_place", cut_power)
+    monkeypatch.setattr("utils.put_in_place", cut_power)  # of write_json
+    for _ in range(100):
+        with contextlib.suppress(PowerCut):
+            folder = prepare(plain[0], SUBWORDS, 1, tmp_path)
+            break
+    assert contents(folder) == contents(plain[1])
+    shards = {name: count for name, count in moments.items() if name.endswith(".arrow")}
+    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {2}  # what is in place is never done again
+    assert (
+        len(moments) == 22 + 8
+    )  # and shards.json, two vocabularies in three steps, three files of lengths, report.json
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from data_large import prepare as large
+from notebooks.setup import Config
+large.SHARD_LINES, large.PARTITION_PAIRS = 25, 40
+large.prepare(Path(sys.argv[1]), eval(sys.argv[2]), 2, Path(sys.argv[3]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
+def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path, monkeypatch):
+    """Killed while reading; gone on with to the encoding in one process; killed while encoding; finished in one process."""
+
+    class PowerCut(Exception):
+        pass
+
+    def cut_power(*arguments):
+        raise PowerCut
+
+    for moment in ("*/work/train-00001.arrow", "*/train-00001.arrow"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(plain[0]), repr(SUBWORDS), str(tmp_path)], cwd=ROOT,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        deadline = time.time() + 120
+        while process.poll() is None and not list(tmp_path.glob(moment)) and time.time() < deadline:
+            time.sleep(0.001)
+        process.kill()
+        printed = process.communicate(timeout=60)  # ends when the last of its workers has closed the pipe
+        assert list(tmp_path.glob(moment)), printed
+        with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
+            patch.setattr(large, "encode_shard", cut_power)
+            prepare(plain[0], SUBWORDS, 1, tmp_path)
+    folder = prepare(plain[0], SUBWORDS, 1, tmp_path)
+    assert folder.name == plain[1].name and contents(folder) == contents(plain[1])
+
+
+def test_a_killed_worker_is_one_line_and_loses_nothing(plain, tmp_path, monkeypatch):
+    def kill(running, bar):
+        for child in multiprocessing.active_children():
+            child.kill()
+        running.popleft()[0].result()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(large, "finish_first", kill)
+        with pytest.raises(OSError, match="reading: a worker process was killed.* what is done is kept"):
+            prepare(plain[0], SUBWORDS, 2, tmp_path)
+    assert contents(prepare(plain[0], SUBWORDS, 1, tmp_path)) == contents(plain[1])
+
+
+def test_a_second_preparation_waits_for_the_first(plain, tmp_path, capsys):
+    folder, said = tmp_path / plain[1].name, ""
+    second = threading.Thread(target=prepare, args=(plain[0], SUBWORDS, 1, tmp_path))
+    with FileLock(f"{folder}.lock"):
+        second.start()
+        deadline = time.time() + 30
+        while "waiting" not in said and time.time() < deadline:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+        assert f"{folder}: another process is preparing it; waiting" in said and not folder.exists()
+    second.join(30)
+    assert contents(folder) == contents(plain[1])
+
+
+# what training reads
+
+
+def test_batches_are_those_of_notebook_01(plain, pairs):
+    source, target, train, _ = load_prepared(plain[1])
+    expected = TranslationDataset(pairs["train"], source, target, SUBWORDS.max_length)
+    for epoch in (0, 1):
+        loaders = []
+        for data in (train, pickle.loads(pickle.dumps(train)), expected):
+            sampler = TokenBatchSampler(data.lengths, SUBWORDS.batch_tokens, seed=1, process=1, num_processes=2)
+            sampler.epoch = epoch
+            loaders.append(list(make_dataloader(data, sampler)))
+        for batches in zip(*loaders, strict=True):
+            assert all(torch.equal(batches[0].src, batch.src) for batch in batches)
+            assert all(torch.equal(batches[0].tgt_out, batch.tgt_out) for batch in batches)
+    assert len(loaders[0]) > 5 and len(pickle.dumps(train)) < 1000
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
+def test_the_number_of_workers_keeps_to_the_memory(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    for memory, workers in ((0, 1), (1 << 50, 8)):
+        monkeypatch.setattr(large, "MEMORY", memory)
+        assert large.default_workers() == workers
+    here = int(re.search(r"RssAnon:\s*(\d+)", open("/proc/self/status").read())[1]) << 10
+    monkeypatch.setattr(large, "MEMORY", 5 * (here + large.SHARD_MEMORY))
+    assert large.default_workers() == 4
+
+
+def test_an_index_outside_is_an_error(plain):
+    train = PreparedDataset(plain[1], "train")
+    assert train[len(train) - 1] == list(train)[-1]
+    for index in (-1, len(train)):
+        with pytest.raises(IndexError):
+            train[index]
+
+
+@pytest.mark.parametrize("kind", ["tsv", "halves", "json", "several", "jsonl.gz", "halves.zst", "parquet", "saved"])
+def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monkeypatch, kind):
+    write_data(tmp_path, pairs, kind)
+    assert needs_preparing(tmp_path, WORDS) == (kind in ("jsonl.gz", "halves.zst", "parquet", "saved"))
+    size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
+    monkeypatch.setattr(large, "LARGE_BYTES", size - 1)
+    assert needs_preparing(tmp_path, WORDS)
+
+
+def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
+    monkeypatch.setattr(large, "SHARD_LINES", 1000)
+    signs = [chr(number) for number in [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]]
+    texts = ["".join(signs[start::1700]) for start in range(1700)]  # about 40 signs each, some of them Chinese
+    rows = [("One and two and three and four and five and six.", text) for text in texts]
+    write_data(tmp_path, {"train": rows, "dev": rows[:1]}, "tsv")
+    (tmp_path / "dev.tsv").write_text("Two.\t二。\n", encoding="utf-8")
+    config = replace(WORDS, min_freq=1, max_size=100_000)
+    _, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
+    assert len(target) > 1 << 16 and [target.decode(tgt) for _, tgt in train] == texts
+
+
+# command line
+
+
+def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(large, "PREPARED", tmp_path)
+    argv = f"--data {plain[0]} --config tiny --src-segmentation subwords --tgt-segmentation subwords".split()
+    argv += "--sharing three-way --max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
+    assert large.main(argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["train", "dev", "test"] and lines[1].split() == ["lines", "140", "30", "20"]
+    assert lines[-1] == f"prepared in {tmp_path / plain[1].name}" and len(lines) == 3 + len(STEPS) + 1
+    assert large.main(argv) == 0 and capsys.readouterr().out.splitlines() == lines[-1:]
+
+
+def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
+    for name, content in (("dev.tsv", GOOD[:5000]), ("train.tsv.gz", gzip.compress(GOOD)[:-9])):
+        (tmp_path / "damaged").mkdir(exist_ok=True)
+        (tmp_path / "damaged" / name).write_bytes(content)
+    wrong = "--config huge", f"--data {tmp_path}/none", "--dropout 2", f"--data {tmp_path}/damaged --workers 1"
+    for argv in map(str.split, wrong):
+        assert large.main(argv) == 2
+        captured = capsys.readouterr()
+        assert captured.err.startswith("error: ") and captured.err.count("\n") == 1 and not captured.out
+    with pytest.raises(SystemExit) as stopped:
+        large.main(["--wings", "2"])
+    assert stopped.value.code == 2
+    done = run_python("-m", "data_large.prepare", "--data", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "holds no dev.tsv" in done.stderr, done.stderr
