@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab notebooks
+.PHONY: run test lab notebooks ablation train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
@@ -18,9 +18,21 @@ test: .venv/ready  ## check style, run the tests, re-run all notebooks and compa
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
 
+# the state of widgets is of no use in a file, and large
+TIDY := --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.clear_cell_metadata=False \
+	$(foreach name,kernelspec language_info,--ClearMetadataPreprocessor.preserve_nb_metadata_mask=$(name))
 notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/jupyter nbconvert --to notebook --coalesce-streams --inplace notebooks/[0-9][0-9]_*.ipynb  # progress bars as they ended
+	$(BIN)/jupyter nbconvert --to notebook --coalesce-streams $(TIDY) --inplace notebooks/[0-9][0-9]_*.ipynb  # bars as they ended
+
+ablation: .venv/ready  ## train `small` once as it is and once without each part, 45 minutes on 2 cores: notebooks/ablation.json
+	$(BIN)/python tests/benchmarks/ablation.py
+
+DATA ?= data_large
+RUN ?= runs/large
+PROCESSES ?= $(shell nvidia-smi --list-gpus 2>/dev/null | grep -c GPU | sed 's/^0$$/1/')
+train-large: .venv/ready  ## train the paper's base model on DATA, one process for each GPU of this machine
+	$(BIN)/torchrun --standalone --nproc-per-node $(PROCESSES) -m notebooks.training -- --data $(DATA) --config base --run $(RUN)
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"

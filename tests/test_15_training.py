@@ -23,7 +23,7 @@ from notebooks.training import evaluate, greedy_search, load_run, prepare, read_
 from notebooks import training
 from utils import device
 
-TINY = replace(Config.preset("tiny"), dtype="float32")
+TINY = replace(Config.preset("tiny"), dtype="float32", bleu_sentences=0)
 TIMES = {"seconds", "tokens_per_second"}
 
 
@@ -152,7 +152,7 @@ def test_a_step_is_adam_on_the_clipped_gradient_per_token():
 
 
 def test_evaluate_is_the_mean_over_tokens_and_leaves_no_trace(small_data):
-    source, target, _, dev = prepare(small_data, TINY)
+    source, target, _, dev, _ = prepare(small_data, TINY)
     model = make_model(replace(TINY, dropout=0.5), len(source), len(target)).to(device())
     losses = [evaluate(model, dev, replace(TINY, batch_tokens=size)) for size in (100, 1000, 1000)]
     assert losses[1] == losses[2] and math.isclose(losses[0], losses[1], rel_tol=1e-5)
@@ -165,7 +165,7 @@ def test_evaluate_is_the_mean_over_tokens_and_leaves_no_trace(small_data):
 
 
 def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
-    source, target, _, dev = prepare(small_data, TINY)
+    source, target, _, dev, _ = prepare(small_data, TINY)
     model = make_model(TINY, len(source), len(target)).to(device())
 
     def leaking_loss(*arguments):
@@ -182,14 +182,27 @@ def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
     losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
     monkeypatch.setattr(training, "evaluate", lambda *_: next(losses))
-    monkeypatch.setattr(
-        training, "save_checkpoint", lambda run, *a, save=training.save_checkpoint: save(run, *a, keep=9)
-    )
-    run_training(small_data, replace(TINY, steps=60, eval_steps=10, keep=keep), tmp_path)
+    run_training(small_data, replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9), tmp_path)
     kept, wanted = (
         read_tensors(path / "model.safetensors") for path in (tmp_path, tmp_path / "checkpoints" / f"step-{expected}")
     )
     assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
+    config = replace(TINY, steps=40, eval_steps=10, keep="average", checkpoints=count)
+    run_training(small_data, config, tmp_path)
+    folders = training.checkpoints(tmp_path)
+    assert [folder.name for folder in folders] == ["step-20", "step-30", "step-40"][-count:]
+    parts, kept = (
+        [read_tensors(folder / "model.safetensors") for folder in folders],
+        read_tensors(tmp_path / "model.safetensors"),
+    )
+    for name, tensor in kept.items():
+        mean = torch.stack([part[name] for part in parts]).mean(dim=0)
+        torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
+    assert count == 1 or not torch.equal(kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"])
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
@@ -277,6 +290,164 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data
         for folder in training.checkpoints(tmp_path)
         for tensor in read_tensors(folder / "model.safetensors").values()
     )
+
+
+def test_a_batch_in_parts_has_the_gradient_of_the_whole():
+    batch, config = random_batch(0, [5, 2, 3, 4, 1], [4, 7, 2, 3, 6]), replace(TINY, dropout=0.0, clip=1e9)
+    found = {}
+    for parts in (1, 2, 3, 99):
+        model = random_model(1, dtype=torch.float32)
+        optimizer, _ = make_optimizer(model, config, 10)
+        figures = train_step(model, batch, LabelSmoothing(0.1), optimizer, replace(config, accumulate=parts))
+        found[parts] = [*figures, *(parameter.grad for parameter in model.parameters())]
+    for parts in (2, 3, 99):
+        torch.testing.assert_close(found[parts], found[1], atol=1e-5, rtol=1e-4)
+
+
+def short_of_memory(monkeypatch, rows):
+    """From now on a batch with more than this many rows does not fit into memory."""
+
+    def loss_or_error(model, batch, criterion):
+        if len(batch.src) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return compute_loss(model, batch, criterion)
+
+    monkeypatch.setattr(training, "compute_loss", loss_or_error)
+
+
+def test_out_of_memory_halves_the_parts_with_a_warning(monkeypatch, capsys):
+    batch, config, progress = random_batch(0, [5] * 8, [4] * 8), replace(TINY, dropout=0.0), training.Progress()
+    plain, model = random_model(1, dtype=torch.float32), random_model(1, dtype=torch.float32)
+    for each in (plain, model):
+        optimizer, _ = make_optimizer(each, config, 10)
+        if each is model:
+            short_of_memory(monkeypatch, 2)
+        figures = train_step(each, batch, LabelSmoothing(0.1), optimizer, config, progress)
+    torch.testing.assert_close(
+        [p.grad for p in model.parameters()], [p.grad for p in plain.parameters()], atol=1e-5, rtol=1e-3
+    )
+    assert progress.parts == 4 and figures[1] == 40
+    assert [line.split()[:3] for line in capsys.readouterr().err.splitlines()] == [["out", "of", "memory:"]] * 2
+    short_of_memory(monkeypatch, 0)
+    with pytest.raises(InputError, match="out of memory with one sentence at a time"):
+        train_step(model, batch, LabelSmoothing(0.1), optimizer, config, progress)
+
+
+def test_one_process_short_of_memory_makes_all_work_in_parts(small_data, tmp_path):
+    """Two processes, of which the second has room for four rows only: they go on together, and take the steps of one."""
+    program = """
+import sys, torch
+from notebooks import training
+from notebooks.training import compute_loss, processes
+
+def loss_or_error(model, batch, criterion):
+    if torch.is_grad_enabled() and processes().process_index == 1 and len(batch.src) > 4:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return compute_loss(model, batch, criterion)
+
+if sys.argv.pop(1) == "short":
+    training.compute_loss = loss_or_error
+raise SystemExit(training.main())
+"""
+    (tmp_path / "short.py").write_text(program)
+    options = ["--data", small_data, *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3".split()]
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2, tmp_path / "short.py"]
+    for name in ("short", "plain"):
+        done = run_python(*launch, "--", name, *options, "--run", tmp_path / name, PYTHONPATH=str(ROOT))
+        assert done.returncode == 0, done.stderr
+        assert ("out of memory: a batch is worked through" in done.stderr) == (name == "short")
+    for left, right in zip(read_records(tmp_path / "short"), read_records(tmp_path / "plain"), strict=True):
+        assert math.isclose(left["loss"], right["loss"], rel_tol=1e-4)
+        assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-4)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, processes):
+    options = ["--data", small_data, *"--config tiny --dtype float32 --steps 160 --eval-steps 160".split()]
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2] if processes == 2 else []
+    command = [*launch, "-m", "notebooks.training", *["--"][: len(launch)], *options, "--run"]
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command), str(tmp_path / "cut")], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    deadline = time.time() + 120
+    log = tmp_path / "cut" / "log.jsonl"  # its first line comes after 50 steps
+    while not (log.exists() and log.stat().st_size) and time.time() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=120)[1]
+    [saved] = training.checkpoints(tmp_path / "cut")
+    step = int(saved.name.split("-")[1])
+    assert step < 160 and f"asked to stop at step {step}, saved" in errors
+    assert process.returncode == 143 or processes == 2  # torchrun has a status of its own
+    for name in ("cut", "straight"):
+        done = run_python(*command, tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "cut", tmp_path / "straight")
+
+
+def test_sigterm_during_an_evaluation(small_data, straight, tmp_path):
+    """The checkpoint of that evaluation is the one that counts; it is not written a second time."""
+
+    def ask_to_stop(records):
+        if records[-1]["step"] == 20:
+            signal.raise_signal(signal.SIGTERM)
+
+    config, before = replace(TINY, eval_steps=10), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(training.Stopped, match="asked to stop at step 20, saved"):
+        run_training(small_data, config, tmp_path, on_log=ask_to_stop)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert [folder.name for folder in training.checkpoints(tmp_path)] == ["step-10", "step-20"]
+    run_training(small_data, config, tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+def test_a_checkpoint_that_is_there_is_never_touched(small_data, tmp_path):
+    run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
+    newest, model = training.checkpoints(tmp_path)[-1], make_model(TINY, 9, 9)
+    written = (newest / "state.json").stat().st_mtime_ns
+    (tmp_path / "checkpoints" / "step-3.tmp").mkdir()
+    optimizer, _ = make_optimizer(model, TINY, 10)
+    training.save_checkpoint(tmp_path, model, optimizer, training.Progress(step=10), TINY)
+    assert (newest / "state.json").stat().st_mtime_ns == written
+    training.save_checkpoint(tmp_path, model, optimizer, training.Progress(step=20), TINY)
+    assert not (tmp_path / "checkpoints" / "step-3.tmp").exists()
+
+
+def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path):
+    config = replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=3, steps=30, eval_steps=30)
+
+    def train_step_and_ask(*arguments, step=train_step):
+        if arguments[-1].step == 12:
+            signal.raise_signal(signal.SIGTERM)
+        return step(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InputError, match="no number at step 13"):
+        patch.setattr(training, "train_step", train_step_and_ask)
+        run_training(small_data, config, tmp_path)
+    assert training.checkpoints(tmp_path) == []
+
+
+def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
+    config = replace(TINY, steps=20, eval_steps=10, bleu_sentences=7, keep="last")
+    records = run_training(small_data, config, tmp_path)
+    assert ["dev_bleu" in record for record in records] == ["dev_loss" in record for record in records] == [True, True]
+    config, source, target, model = load_run(tmp_path)
+    sentences, references = zip(*prepare(small_data, config)[4][:7])
+    written = training.translate_greedily(model, source, target, sentences, config)
+    assert round(training.bleu_metric("zh").corpus_score(written, [references]).score, 2) == records[-1]["dev_bleu"]
+    silent = run_training(small_data, replace(TINY, steps=10, bleu_sentences=0), tmp_path / "silent")
+    assert "dev_loss" in silent[-1] and "dev_bleu" not in silent[-1]
+
+
+def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
+    options = ["--config", "tiny", "--run", str(finished_run), "--plot"]
+    assert training.main([*options, str(tmp_path / "log.png")]) == 0
+    assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
+    assert training.main([*options, str(tmp_path / "log.words")]) == 2
+    assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
+    assert [line.startswith("error: ") for line in capsys.readouterr().err.splitlines()] == [True, True]
 
 
 # greedy search
