@@ -18,19 +18,25 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 
-def run_killed(command, moments, seconds):
-    """Starts the command again and again, kills it after a random time each, and lets it end at last. How often it was hit."""
-    hit = 0
-    for _ in range(moments):
+def run_killed(command, seconds, compare):
+    """Starts the command again and again, each time killing it at a random moment, until ten kills have hit it.
+
+    Whenever it has come to its end, before a kill or at last, `compare` looks at the result and clears it away.
+    """
+    hits = 0
+    while hits < 10:
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        time.sleep(random.uniform(0.1, 0.6) * seconds)
-        hit += process.poll() is None
-        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
-        process.wait()
+        time.sleep(random.uniform(0.1, 0.7) * seconds)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            hits += 1
+            process.wait()
+        else:
+            compare()
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return hit
+    compare()
 
 
 def timed(command):
@@ -67,25 +73,31 @@ def main():
         """What has been prepared since."""
         return sorted(path for path in prepared.glob("*") if path not in before and path.is_dir())
 
+    def compare_prepared():
+        [cut] = new()
+        assert {p.relative_to(kept) for p in kept.rglob("*")} == {p.relative_to(cut) for p in cut.rglob("*")}
+        for path in kept.rglob("*"):
+            assert path.is_dir() or path.read_bytes() == (cut / path.relative_to(kept)).read_bytes(), path
+        shutil.rmtree(cut)
+
+    def compare_runs():
+        assert_same_run(folder / "straight", folder / "cut")
+        shutil.rmtree(folder / "cut")
+
     preparing = [sys.executable, "-m", "data_large.prepare", "--data", str(data), "--config", "tiny"]
     seconds = timed(preparing)
     [straight] = new()
     kept = folder / "prepared"
     shutil.move(straight, kept)
-    hit = run_killed(preparing, 10, seconds)
-    [cut] = new()
-    for path in kept.rglob("*"):
-        other = cut / path.relative_to(kept)
-        assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
-    assert {p.relative_to(kept) for p in kept.rglob("*")} == {p.relative_to(cut) for p in cut.rglob("*")}
-    print(f"preparation of {seconds:.0f} s: killed {hit} times in 10, all files equal", flush=True)
+    run_killed(preparing, seconds, compare_prepared)
+    print(f"preparation of {seconds:.0f} s: killed 10 times, all files equal", flush=True)
 
     seconds = timed([*training, str(folder / "straight")])
-    hit = run_killed([*training, str(folder / "cut")], 10, seconds)
-    assert_same_run(folder / "straight", folder / "cut")
-    print(f"training of {seconds:.0f} s: killed {hit} times in 10, tensors, states and log equal")
+    run_killed([*training, str(folder / "cut")], seconds, compare_runs)
+    print(f"training of {seconds:.0f} s: killed 10 times, tensors, states and log equal")
     shutil.rmtree(folder)
-    shutil.rmtree(cut)
+    for path in new():
+        shutil.rmtree(path)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def throughput(preset, processes, folder, steps=250):
+def throughput(preset, processes, folder, steps=120):
     """Target tokens a second of a short run."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command += ["-m", "notebooks.training", "--", "--config", preset, "--steps", str(steps), "--eval-steps", str(steps)]
@@ -25,7 +25,7 @@ def throughput(preset, processes, folder, steps=250):
     return statistics.median(record["tokens_per_second"] for record in records[1:])
 
 
-def main(preset="small", rounds=3):
+def main(preset="small", rounds=2):
     with tempfile.TemporaryDirectory() as folder:
         found = {1: [], 2: []}
         for _ in range(rounds):
