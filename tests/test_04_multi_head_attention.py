@@ -58,18 +58,22 @@ def test_fully_masked_rows_give_zeros_and_finite_gradients():
     assert all(tensor.grad.isfinite().all() for tensor in (query, key, value))
 
 
-def test_the_fused_branch_gives_the_same(monkeypatch):
-    """The branch for GPUs, taken on the CPU by making the device look like another one."""
-    attention = MultiHeadAttention(8, 2)
-    x, mask = torch.randn(2, 5, 8), torch.ones(5, 5, dtype=torch.bool).tril()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_plain_and_fused_form_give_the_same(monkeypatch, dtype):
+    """On the CPU bfloat16 takes the plain form, float32 PyTorch's fused one, as GPUs do."""
+    attention = MultiHeadAttention(8, 2).to(dtype)
+    x, mask = torch.randn(2, 5, 8).to(dtype), torch.ones(5, 5, dtype=torch.bool).tril()
     mask[0] = False
-    plain = attention(x, x, x, mask)
     calls = []
     fused = F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k))
-    monkeypatch.setattr("notebooks.multi_head_attention.PLAIN_DEVICES", ())
-    torch.testing.assert_close(attention(x, x, x, mask), plain)
-    assert calls == [1]
+    chosen = attention(x, x, x, mask)
+    assert calls == [1] * (dtype == torch.float32)
+    for form in (("cpu", dtype), None):
+        monkeypatch.setattr("notebooks.multi_head_attention.PLAIN_FORM", form)
+        torch.testing.assert_close(
+            attention(x, x, x, mask), chosen, atol=1e-5 if dtype == torch.float32 else 0.01, rtol=0.02
+        )
 
 
 def test_heads_must_divide():

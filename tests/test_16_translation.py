@@ -2,14 +2,27 @@ import itertools
 import json
 import math
 
+import ctranslate2
 import pytest
 import sacrebleu
 import torch
 from conftest import random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, read_pairs
-from notebooks.translation import Translator, beam_search, length_penalty, measure, score, translation_attention
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+from notebooks.training import greedy_search
+from notebooks.translation import (
+    Translator,
+    beam_search,
+    export_ctranslate2,
+    length_penalty,
+    main,
+    measure,
+    score,
+    translation_attention,
+)
 
 
 def exact_score(model, src, ids, alpha):
@@ -64,13 +77,30 @@ def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeyp
 
     for seed in range(10):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
-        early = beam_search(model, batch.src, 8, 3, 0.6)
+        early = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         with monkeypatch.context() as patch:  # a bound of 0 is above every log-probability: no hypothesis is hopeless
             patch.setattr(
                 translation, "best_possible", lambda scores, limits, alpha: torch.where(scores > -math.inf, 0.0, scores)
             )
-            late = beam_search(model, batch.src, 8, 3, 0.6)
+            late = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         assert [found[0] for found in early] == [found[0] for found in late]
+
+
+def test_more_patience_costs_steps_and_never_a_score():
+    saved = 0
+    for seed in range(10):
+        model, batch, read = random_model(seed), random_batch(seed, [4, 2], [1, 1]), []
+        model.generator.register_forward_pre_hook(lambda module, given, read=read: read.append(len(given[0])))
+        scores, steps = [], []
+        for patience in (0, 2, math.inf):
+            read.clear()
+            scores.append([found[0][0] for found in beam_search(model, batch.src, 20, 3, 1.4, patience)])
+            steps.append(sum(read))
+        for less, more in itertools.pairwise(scores):
+            assert all(a <= b + 1e-9 for a, b in zip(less, more))
+        assert steps == sorted(steps)
+        saved += steps[2] - steps[0]
+    assert saved > 0
 
 
 def test_length_penalty_is_wu_et_al():
@@ -84,7 +114,7 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
     table = torch.tensor([later, later, first, later, later, later]).log()
     monkeypatch.setattr(translation, "next_logits", lambda model, token, *_: table[token].clone())
-    monkeypatch.setattr(translation, "reorder_cache", lambda *_: None)
+    monkeypatch.setattr(translation, "follow", lambda *_: None)
     model = random_model(0, tgt_size=6, src_size=6)
     found = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=1, alpha=0)[0]
     assert found[0][1][0] == 4
@@ -109,6 +139,49 @@ def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, ca
     assert capsys.readouterr().err == "line 9: cut after 60 tokens\n"
     assert together == [translator.translate([text], beam_size)[0] for text in texts]
     assert translator.translate([]) == []
+
+
+def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
+    """The generator reads each row once for each token that it writes."""
+    texts = [english for english, _ in read_pairs(small_data, "dev", translator.config)]
+    read = []
+    hook = translator.model.generator.register_forward_pre_hook(lambda module, given: read.append(len(given[0])))
+    src = pad_rows([translator.encode(text)[0] for text in texts])
+    written = greedy_search(translator.model, src, translator.config.max_length)
+    hook.remove()
+    assert sum(read) == (written != PAD).sum() and read[0] == len(texts)
+
+
+# CTranslate2
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatch, norm):
+    from notebooks.encoder import shake
+
+    from notebooks import translation
+
+    torch.manual_seed(1)
+    config = replace(translator.config, norm=norm)
+    model = shake(make_model(config, len(translator.source), len(translator.target))).eval()
+    monkeypatch.setattr(translation, "load_run", lambda run: (config, translator.source, translator.target, model))
+    export_ctranslate2("any", tmp_path / "out")
+    engine = ctranslate2.Translator(str(tmp_path / "out"))
+    texts = [english for english, _ in read_pairs(small_data, "test", config)]
+    tokens = [translator.source.segmenter.segment(text) for text in texts]
+    src = pad_rows([translator.encode(text)[0] for text in texts])
+    ours = [translator.target.vocabulary.decode(ids) for ids in greedy_search(model, src, config.max_length).tolist()]
+    results = engine.translate_batch(tokens, beam_size=1, max_decoding_length=config.max_length + 1)
+    theirs = [result.hypotheses[0][: len(mine)] for result, mine in zip(results, ours)]
+    assert sum(a == b for a, b in zip(ours, theirs)) >= 0.99 * len(texts) and len(set(map(tuple, ours))) > 3
+    assert not {"<pad>", "<unk>", "<bos>"} & {token for result in results for token in result.hypotheses[0]}
+
+
+def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, capsys):
+    assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
+    assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path / "new")]) == 0
+    assert {"model.bin", "config.json"} <= {path.name for path in (tmp_path / "new").iterdir()}
 
 
 def test_attention_of_a_translation(translator):
