@@ -1,0 +1,231 @@
+"""What `make bench` compares with: the way course A trains, translates and prepares data, PyTorch's and Hugging Face's models."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import torch
+from notebooks.data_preparation import BOS, EOS, PAD, UNK
+from notebooks.loss import compute_loss
+from notebooks.positional_encoding import sinusoids
+from notebooks.training import precision
+from torch import nn
+from torch.nn import functional as F
+
+
+class Norm(nn.Module):
+    """Layer norm from its parts, with Bessel's correction."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.weight * (x - mean) / (deviation + 1e-6) + self.bias
+
+
+class Attention(nn.Module):
+    """Two matrix products and a softmax, the mask by `masked_fill`, dropout on the weights."""
+
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.maps = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, query, key, value, mask):
+        rows = len(query)
+        query, key, value = (
+            layer(x).view(rows, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+            for layer, x in zip(self.maps, (query, key, value))
+        )
+        scores = (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])).masked_fill(mask == 0, -1e9)
+        weights = F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
+        return self.maps[3]((weights @ value).transpose(1, 2).contiguous().view(rows, -1, self.heads * value.shape[-1]))
+
+
+class Layer(nn.Module):
+    """A layer of the encoder (one attention) or of the decoder (two): pre-norm, dropout inside the feed-forward too."""
+
+    def __init__(self, config, attentions):
+        super().__init__()
+        self.dropout = config.dropout
+        self.attentions = nn.ModuleList(
+            Attention(config.d_model, config.num_heads, config.dropout) for _ in range(attentions)
+        )
+        self.inner, self.outer = nn.Linear(config.d_model, config.d_ff), nn.Linear(config.d_ff, config.d_model)
+        self.norms = nn.ModuleList(Norm(config.d_model) for _ in range(attentions + 1))
+
+    def drop(self, x):
+        return F.dropout(x, self.dropout, self.training)
+
+    def forward(self, x, own_mask, memory=None, memory_mask=None):
+        y = self.norms[0](x)
+        x = x + self.drop(self.attentions[0](y, y, y, own_mask))
+        if memory is not None:
+            x = x + self.drop(self.attentions[1](self.norms[1](x), memory, memory, memory_mask))
+        return x + self.drop(self.outer(self.drop(self.inner(self.norms[-1](x)).relu())))
+
+
+class CourseA(nn.Module):
+    """The model of course A: nothing shared, log-softmax at its end."""
+
+    def __init__(self, config, src_vocab_size, tgt_vocab_size):
+        super().__init__()
+        self.width, self.dropout = config.d_model, config.dropout
+        self.embeddings = nn.ModuleList(nn.Embedding(size, config.d_model) for size in (src_vocab_size, tgt_vocab_size))
+        self.register_buffer("table", sinusoids(1024, config.d_model), persistent=False)
+        self.encoder = nn.ModuleList(Layer(config, 1) for _ in range(config.num_layers))
+        self.decoder = nn.ModuleList(Layer(config, 2) for _ in range(config.num_layers))
+        self.norms = nn.ModuleList(Norm(config.d_model) for _ in range(2))
+        self.projection = nn.Linear(config.d_model, tgt_vocab_size)
+
+    def embed(self, ids, side):
+        x = self.embeddings[side](ids) * math.sqrt(self.width) + self.table[: ids.shape[1]]
+        return F.dropout(x, self.dropout, self.training)
+
+    def encode(self, src, src_mask):
+        x = self.embed(src, 0)
+        for layer in self.encoder:
+            x = layer(x, src_mask)
+        return self.norms[0](x)
+
+    def decode(self, tgt, memory, src_mask, tgt_mask):
+        x = self.embed(tgt, 1)
+        for layer in self.decoder:
+            x = layer(x, tgt_mask, memory, src_mask)
+        return self.norms[1](x)
+
+    def forward(self, src, tgt, src_mask, tgt_mask):
+        return self.projection(self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask)).log_softmax(dim=-1)
+
+
+def course_a_step(model, batch, optimizer, smoothing=0.1):
+    """Trains as course A does: float32, Kullback-Leibler divergence to the full matrix of smoothed one-hot targets."""
+    log_probs = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    log_probs, targets = log_probs.reshape(-1, log_probs.shape[-1]), batch.tgt_out.reshape(-1)
+    wanted = torch.full_like(log_probs, smoothing / (log_probs.shape[-1] - 2))
+    wanted.scatter_(1, targets[:, None], 1 - smoothing)
+    wanted[:, PAD] = 0
+    wanted[targets == PAD] = 0
+    count = (targets != PAD).sum()
+    loss = F.kl_div(log_probs, wanted, reduction="sum") / count
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return count
+
+
+def library_step(model, batch, criterion, optimizer, config):
+    """Our loss and our precision around a library's model, gradients clipped by PyTorch's own function."""
+    with precision(config):
+        loss, count = compute_loss(model, batch, criterion)
+    (loss / count).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    optimizer.step()
+    optimizer.zero_grad()
+    return count
+
+
+@torch.no_grad()
+def course_a_translate(model, src, steps=60):
+    """Greedy search as in course A: the whole prefix again at each step, and always 60 steps, one sentence at a time."""
+    written = []
+    for row in src:
+        row = row[row != PAD][None]
+        src_mask = torch.ones(1, 1, 1, row.shape[1], dtype=torch.bool)
+        memory, ids = model.encode(row, src_mask), torch.full((1, 1), BOS)
+        for length in range(1, steps + 1):
+            mask = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+            hidden = model.decode(ids, memory, src_mask, mask)
+            token = model.projection(hidden[:, -1]).log_softmax(dim=-1).argmax(dim=-1)
+            ids = torch.cat([ids, token[:, None]], dim=1)
+        written.append(ids[0, 1:].tolist())
+    return written
+
+
+def course_a_data(path, source, target, rows=64):
+    """From a file to batches as in course A: all at once, sorted by length once, `rows` sentences a batch, numpy padding."""
+    sides = [[], []]
+    for line in open(path, encoding="utf-8").read().splitlines():
+        for side, tokenizer, text in zip(sides, (source, target), line.split("\t")):
+            side.append(["<bos>", *tokenizer.segmenter.segment(text), "<eos>"])
+    ids = []
+    for side in sides:
+        counts = Counter(token for tokens in side for token in tokens)
+        table = {token: number for number, (token, _) in enumerate(counts.most_common(50_000), start=4)}
+        ids.append([[table.get(token, UNK) for token in tokens] for tokens in side])
+    order = sorted(range(len(ids[0])), key=lambda row: len(ids[0][row]))
+    batches = []
+    for start in range(0, len(order), rows):
+        chosen, padded = order[start : start + rows], []
+        for side in ids:
+            longest = max(len(side[row]) for row in chosen)
+            padded.append(np.array([side[row] + [PAD] * (longest - len(side[row])) for row in chosen]))
+        src, tgt = (torch.from_numpy(side) for side in padded)
+        tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]
+        look_ahead = torch.from_numpy(np.tril(np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8")))
+        batches.append((src, tgt_in, tgt_out, (src != PAD)[:, None], (tgt_in != PAD)[:, None] & look_ahead.bool()))
+    return batches
+
+
+class TorchTransformer(nn.Module):
+    """`torch.nn.Transformer` between our embeddings and our generator, to be called by our `compute_loss`."""
+
+    def __init__(self, ours, config):
+        super().__init__()
+        self.src_embedding, self.tgt_embedding, self.positions = ours.src_embedding, ours.tgt_embedding, ours.positions
+        self.generator = ours.generator
+        encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff, config.dropout, batch_first=True,
+                                       norm_first=True),
+            config.num_layers, nn.LayerNorm(config.d_model), enable_nested_tensor=False,
+        )  # fmt: skip
+        self.inner = nn.Transformer(
+            config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff, config.dropout,
+            batch_first=True, norm_first=True, custom_encoder=encoder,
+        )  # fmt: skip
+
+    def encode(self, src, src_mask):
+        hidden = None if src_mask is None else ~src_mask[:, 0, 0]
+        return self.inner.encoder(self.positions(self.src_embedding(src)), src_key_padding_mask=hidden)
+
+    def decode(self, tgt, memory, src_mask, tgt_mask):
+        hidden = None if src_mask is None else ~src_mask[:, 0, 0]
+        ahead = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).triu(1)
+        return self.inner.decoder(
+            self.positions(self.tgt_embedding(tgt)), memory, tgt_mask=ahead, tgt_is_causal=True,
+            tgt_key_padding_mask=tgt == PAD, memory_key_padding_mask=hidden,
+        )  # fmt: skip
+
+
+def marian(config, src_vocab_size, tgt_vocab_size):
+    """Hugging Face's `MarianMTModel` of the same size, with random weights."""
+    from transformers import MarianConfig, MarianMTModel
+
+    return MarianMTModel(MarianConfig(
+        vocab_size=src_vocab_size, decoder_vocab_size=tgt_vocab_size, share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False, max_position_embeddings=1024, d_model=config.d_model, dropout=config.dropout,
+        encoder_layers=config.num_layers, decoder_layers=config.num_layers, scale_embedding=True,
+        encoder_attention_heads=config.num_heads, decoder_attention_heads=config.num_heads,
+        encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function="relu",
+        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS, forced_eos_token_id=None,
+    ))  # fmt: skip
+
+
+class MarianParts(nn.Module):
+    """Marian's encoder, decoder and output matrix, to be called by our `compute_loss`."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.generator = model, model.lm_head
+
+    def encode(self, src, src_mask):
+        return self.model.model.encoder(input_ids=src, attention_mask=src != PAD).last_hidden_state
+
+    def decode(self, tgt, memory, src_mask, tgt_mask):
+        mask = None if src_mask is None else src_mask[:, 0, 0]
+        return self.model.model.decoder(
+            input_ids=tgt, attention_mask=tgt != PAD, encoder_hidden_states=memory, encoder_attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state  # fmt: skip

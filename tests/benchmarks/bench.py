@@ -1,0 +1,413 @@
+"""`make bench`: speed, always as a ratio of runs that alternate on this machine; `make bench-full` adds what takes long.
+
+Prints a table, writes runs/bench.json, and ends with exit status 1 when a ratio lies below its floor.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import baselines
+import numpy as np
+import torch
+import transformers
+from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader, make_tokenizers, pad_rows, read_pairs
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.setup import Config, replace
+from notebooks.training import native_dtype, prepare, run_training, train_step
+from notebooks.translation import Translator, export_ctranslate2
+from torch.utils.flop_counter import FlopCounterMode
+
+from utils import ROOT, write_json
+
+RUN, BATCH = ROOT / "runs" / "bench", 64
+# A ratio below its floor means that something broke. Floors lie well below what was measured: the first number where
+# the processor multiplies bfloat16 natively, the second elsewhere.
+FLOORS = {
+    "training against course A's way": (1.6, 1.1),
+    "training against nn.Transformer": (1.1, 0.9),
+    "training against Marian": (1.2, 0.9),
+    "share of the peak, small": (0.35, 0.35),
+    "share of the peak, reference": (0.35, 0.35),
+    "share of the peak, base": (0.5, 0.5),
+    "greedy, batch 64, against course A's way": (50, 50),
+    "greedy, batch 64, against Marian": (0.9, 0.9),
+    "beam 4, batch 64, against Marian": (0.8, 0.8),
+    "greedy, batch 64, against CTranslate2 float32": (0.4, 0.4),
+    "beam 4, batch 64, against CTranslate2 float32": (0.4, 0.4),
+    "data, time per pair, 10,000 pairs against 100,000": (0.6, 0.6),
+    "data, memory per pair, 10,000 pairs against 100,000": (0.6, 0.6),
+}
+
+
+def machine():
+    """What this machine can do, as far as it matters here."""
+    can = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    flags = [
+        name for name in ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8") if can.get(name)
+    ]
+    return {"processor": platform.machine(), "instructions": flags, "threads": torch.get_num_threads(),
+            "data_type": native_dtype(), "torch": torch.__version__, "python": platform.python_version()}  # fmt: skip
+
+
+def alternate(jobs, rounds):
+    """Runs the jobs by turns, {name: function that returns an amount of work}: work per second, the median of the rounds.
+
+    A first round, in which memory is taken and kernels are chosen, is not counted.
+    """
+    found = {name: [] for name in jobs}
+    for turn in range(rounds + 1):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            work = job()
+            if turn:
+                found[name].append(work / (time.perf_counter() - began))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+# 1 training
+
+
+def steps(step, batches):
+    """A job: training steps on these batches, whose work is the number of target tokens."""
+    return lambda: int(sum(step(batch) for batch in batches))
+
+
+def our_job(config, sizes, batches):
+    """A job: our own training steps with this config on these batches."""
+    model = make_model(config, *sizes)
+    optimizer, _ = make_optimizer(model, config, config.steps)
+    criterion = LabelSmoothing(config.smoothing)
+    return steps(lambda batch: train_step(model, batch, criterion, optimizer, config)[1], batches)
+
+
+def training_jobs(batches=8):
+    """Our `reference` preset and its rivals at the same size: {name: job}."""
+    config = replace(Config.preset("reference"), dtype=native_dtype())
+    source, target, train_set, _, _ = prepare(ROOT / "data_small", config)
+    sizes = len(source), len(target)
+    sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
+    ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
+    order = np.lexsort((train_set.lengths[:, 1], train_set.lengths[:, 0]))  # sorted once, 64 sentences a batch
+    rows = np.array_split(order, len(order) // 64)
+    chosen = np.random.default_rng(0).permutation(len(rows))[:batches]
+    theirs = [Batch.collate([train_set[row] for row in rows[number]]) for number in chosen]
+    criterion, jobs = LabelSmoothing(config.smoothing), {}
+
+    def adam(model, **options):
+        return torch.optim.Adam(model.train().parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, **options)
+
+    dtypes = sorted({"float32", config.dtype})
+    for dtype in dtypes:
+        jobs[f"ours {dtype}"] = our_job(replace(config, dtype=dtype), sizes, ours)
+    model = baselines.CourseA(config, *sizes)
+    jobs["course A float32"] = steps(functools.partial(baselines.course_a_step, model, optimizer=adam(model)), theirs)
+    rivals = {
+        "nn.Transformer": lambda: baselines.TorchTransformer(make_model(config, *sizes), config),
+        "Marian": lambda: baselines.MarianParts(baselines.marian(config, *sizes)),
+    }
+    for name, make in rivals.items():
+        for dtype in dtypes:
+            model, settings = make(), replace(config, dtype=dtype)
+            options = dict(criterion=criterion, optimizer=adam(model, fused=True), config=settings)
+            jobs[f"{name} {dtype}"] = steps(functools.partial(baselines.library_step, model, **options), ours)
+    return jobs
+
+
+def training(report, rounds):
+    """Target tokens a second of our training, and against the best data type of each rival."""
+    speeds = alternate(training_jobs(), rounds)
+    report["training, target tokens/s"] = speeds
+    best = lambda name: max(speed for key, speed in speeds.items() if key.startswith(name))
+    report["ratios"]["training against course A's way"] = best("ours") / best("course A")
+    report["ratios"]["training against nn.Transformer"] = best("ours") / best("nn.Transformer")
+    report["ratios"]["training against Marian"] = best("ours") / best("Marian")
+
+
+# 2 share of the peak
+
+
+def peak(report, rounds):
+    """Model FLOPs per second against those of a large matrix product in the same data type."""
+    left, right = (torch.randn(3072, 3072).to(getattr(torch, native_dtype())) for _ in range(2))
+
+    def product():
+        for _ in range(4):
+            left @ right
+        return 4 * 2 * 3072**3
+
+    for name, batches, changes in (("small", 6, {}), ("reference", 4, {}), ("base", 1, {"batch_tokens": 4096})):
+        config = replace(Config.preset(name), dtype=native_dtype(), **changes)
+        source, target, train_set, _, _ = prepare(ROOT / "data_small", config)
+        sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
+        some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
+        job = our_job(config, (len(source), len(target)), some)
+        attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)  # whose products can be counted
+        with attention, FlopCounterMode(display=False) as counter:
+            tokens = job()
+        speeds = alternate({"tokens": job, "matrix product": product}, rounds)
+        speeds["FLOPs a target token"] = counter.get_total_flops() / tokens
+        report[f"peak, {name}"] = speeds
+        reached = speeds["tokens"] * speeds["FLOPs a target token"]
+        report["ratios"][f"share of the peak, {name}"] = reached / speeds["matrix product"]
+
+
+# 3 translating
+
+
+def trained():
+    """A `small` model after 800 steps, whose translations have natural lengths: trained once, about three minutes."""
+    config = replace(Config.preset("small"), steps=800, eval_steps=800, bleu_sentences=0)
+    run_training(ROOT / "data_small", config, RUN)
+    return Translator.load(RUN)
+
+
+def translating_jobs(translator, folder, batch, beam_size, sentences):
+    """{name: job} for these sentences in batches of this size; the work is their number."""
+    import ctranslate2
+
+    rows = sorted((translator.encode(sentence)[0] for sentence in sentences), key=len)
+    batches = [pad_rows(rows[start : start + batch]) for start in range(0, len(rows), batch)]
+    tokens = sorted((translator.source.segmenter.segment(sentence) for sentence in sentences), key=len)
+    longest = [
+        max(len(ids) for ids in translator.search(src, beam_size, 1.4)) for src in batches
+    ]  # of their translations
+    sizes = len(translator.source), len(translator.target)
+    rival = baselines.marian(translator.config, *sizes).eval()
+
+    def marian():  # its weights are random, so it is told how far to go: as far as our longest translation of the batch
+        with torch.inference_mode():
+            for src, steps in zip(batches, longest):
+                rival.generate(
+                    input_ids=src, attention_mask=(src != 0).long(), num_beams=beam_size, do_sample=False,
+                    min_new_tokens=steps, max_new_tokens=steps,
+                )  # fmt: skip
+        return len(rows)
+
+    def engine(kind):
+        loaded = ctranslate2.Translator(
+            str(folder), compute_type=kind, intra_threads=torch.get_num_threads(), inter_threads=1
+        )
+
+        def job():
+            for start in range(0, len(tokens), batch):
+                loaded.translate_batch(tokens[start : start + batch], beam_size=beam_size, max_decoding_length=61)
+            return len(tokens)
+
+        return job
+
+    jobs = {
+        "ours": lambda: len(translator.translate(sentences, beam_size, batch_size=batch)),
+        "Marian": marian,
+        "CTranslate2 float32": engine("float32"),
+        "CTranslate2 int8": engine("int8"),
+    }
+    if (batch, beam_size) == (BATCH, 1):
+        slow = baselines.CourseA(translator.config, *sizes).eval()
+        few = pad_rows(rows[:: len(rows) // 3][:3])
+        jobs["course A"] = lambda: len(baselines.course_a_translate(slow, few))
+    return jobs
+
+
+def translating(report, rounds):
+    """Sentences a second, greedy and beam 4, one at a time and 64 at once."""
+    translator = trained()
+    with tempfile.TemporaryDirectory() as folder:
+        export_ctranslate2(RUN, Path(folder) / "model")
+        sentences = [english for english, _ in read_pairs(ROOT / "data_small", "test", translator.config)]
+        for batch, number in ((BATCH, 320), (1, 16)):
+            some = sentences[:: len(sentences) // number][:number]
+            for beam_size, name in ((1, "greedy"), (4, "beam 4")):
+                speeds = alternate(translating_jobs(translator, Path(folder) / "model", batch, beam_size, some), rounds)
+                report[f"translating, {name}, batch {batch}, sentences/s"] = speeds
+                for rival in ("course A", "Marian", "CTranslate2 float32", "CTranslate2 int8"):
+                    if rival in speeds:
+                        against = "course A's way" if rival == "course A" else rival
+                        report["ratios"][f"{name}, batch {batch}, against {against}"] = speeds["ours"] / speeds[rival]
+
+
+# 4 data preparation
+
+
+def resident(kind="VmRSS"):
+    """MiB that this process holds now, or held at most since it last asked for what it holds now (Linux)."""
+    if kind == "VmRSS":
+        Path("/proc/self/clear_refs").write_text("5")
+    found = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(kind)]
+    return int(found[0].split()[1]) / 1024
+
+
+def prepare_pairs(way, path):
+    """In a process of its own: from a file to all batches of an epoch. Prints seconds and the memory taken, in MiB."""
+    before, began = resident(), time.perf_counter()
+    config = Config.preset("small")
+    if way == "ours":
+        source, target, train_set, _, _ = prepare(Path(path).parent, config)
+        sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
+        batches = sum(1 for _ in make_dataloader(train_set, sampler))
+    else:
+        source, target = make_tokenizers([("a", "b")] * 2, config)
+        batches = len(baselines.course_a_data(path, source, target))
+    seconds = time.perf_counter() - began
+    memory = resident("VmHWM") - before
+    print(json.dumps({"seconds": seconds, "memory": memory, "batches": batches}))
+
+
+def data(report, rounds, sizes):
+    """Time and memory from a file to batches, for several numbers of pairs."""
+    lines = (ROOT / "data_small" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = np.random.default_rng(0).integers(len(lines), size=size)
+            (Path(folder) / "train.tsv").write_text("\n".join(lines[row] for row in chosen) + "\n", encoding="utf-8")
+            (Path(folder) / "dev.tsv").write_text(lines[0] + "\n", encoding="utf-8")
+            runs = {"ours": [], "course A": []}
+            for _ in range(rounds):
+                for way, results in runs.items():
+                    command = [sys.executable, __file__, "--prepare", way, str(Path(folder) / "train.tsv")]
+                    results.append(
+                        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                    )
+        for way, results in runs.items():
+            for unit in ("seconds", "memory"):
+                found[way, size, unit] = statistics.median(result[unit] for result in results)
+            report[f"data, {size:,} pairs, {way}"] = {
+                "sentences/s": size / found[way, size, "seconds"],
+                "MiB": found[way, size, "memory"],
+            }
+    small, large = sizes[0], sizes[-1]
+    for unit, name in (("seconds", "time"), ("memory", "memory")):
+        ratio = (found["ours", small, unit] / small) / (found["ours", large, unit] / large)
+        report["ratios"][f"data, {name} per pair, {small:,} pairs against {large:,}"] = ratio
+    report["ratios"][f"data, {large:,} pairs, speed against course A's way"] = (
+        found["course A", large, "seconds"] / found["ours", large, "seconds"]
+    )
+
+
+# 5 how cost grows, and quality (only in bench-full)
+
+
+def growth(report):
+    """Milliseconds of a training step and of a greedy search, against length and against the number of rows."""
+    import matplotlib.pyplot as plt
+
+    config = replace(Config.preset("small"), dtype=native_dtype(), max_length=1100, batch_tokens=200_000)
+    model = make_model(config, 4000, 2000)
+    optimizer, _ = make_optimizer(model, config, 100)
+    items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
+    shapes = {
+        "tokens in a sentence (4 sentences)": [(length, 4) for length in (16, 32, 64, 128, 256, 512, 1024)],
+        "sentences (16 tokens each)": [(16, rows) for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256)],
+    }
+    axes = plt.subplots(1, 2, figsize=(11, 3.8))[1]
+    for axis, (title, cases) in zip(axes, shapes.items()):
+        times = {"training step": [], "greedy search": []}
+        for length, rows in cases:
+            batch = Batch.collate([items(length)] * rows)
+            step = lambda batch=batch: (
+                train_step(model.train(), batch, LabelSmoothing(0.1), optimizer, config)[1] * 0 + 1
+            )
+            search = lambda batch=batch, length=length: decode_steps(model.eval(), batch.src, length)
+            speeds = alternate({"training step": step, "greedy search": search}, 3)
+            for name, speed in speeds.items():
+                times[name].append(1000 / float(speed))
+        x = [length if "tokens in" in title else rows for length, rows in cases]
+        for name, values in times.items():
+            axis.loglog(x, values, marker="o", label=name)
+        axis.set(xlabel=title, ylabel="milliseconds")
+        axis.set_xticks(x, x)
+        axis.minorticks_off()
+        axis.legend(frameon=False)
+        report[f"growth, {title}"] = {"x": x, **times}
+    plt.tight_layout()
+    plt.savefig(ROOT / "runs" / "bench-growth.png")
+
+
+@torch.inference_mode()
+def decode_steps(model, src, number):
+    """As many tokens as asked for, whatever they are, with a cache."""
+    memory, cache, token = model.encode(src, None), model.new_cache(), src[:, :1]
+    for _ in range(number):
+        token = model.generator(model.decode(token, memory, None, cache=cache)).argmax(dim=-1)
+    return 1
+
+
+def quality(report, seeds=3, number=600):
+    """Dev loss of the fast settings and of plain float32 with PyTorch's dropout, after the same steps."""
+    from unittest.mock import patch
+
+    from notebooks.positional_encoding import Dropout
+
+    plain = patch.object(Dropout, "forward", lambda self, x: torch.nn.functional.dropout(x, self.p, self.training))
+    losses = {"fast": [], "float32": []}
+    for seed in range(seeds):
+        for name, dtype, change in (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain)):
+            config = replace(
+                Config.preset("small"), steps=number, eval_steps=number, bleu_sentences=0, seed=seed, dtype=dtype
+            )
+            with tempfile.TemporaryDirectory() as folder, change:
+                losses[name].append(run_training(ROOT / "data_small", config, Path(folder) / "run")[-1]["dev_loss"])
+    report["quality, dev loss of three seeds"] = losses
+    fast, slow = (statistics.mean(values) for values in losses.values())
+    noise = max(max(values) - min(values) for values in losses.values())
+    report["ratios"]["quality: noise between seeds against the difference of the means"] = noise / max(
+        abs(fast - slow), 1e-9
+    )
+
+
+def main(argv):
+    """Runs everything, prints the table, writes the report, and says whether a floor was missed."""
+    if argv[:1] == ["--prepare"]:
+        return prepare_pairs(*argv[1:])
+    full, began = argv == ["--full"], time.perf_counter()
+    transformers.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")  # the rivals' own
+    rounds, report = (5 if full else 3), {"machine": machine(), "ratios": {}}
+    print(json.dumps(report["machine"]))
+    sizes = (10_000, 100_000, 1_000_000) if full else (10_000, 100_000)
+    stages = [
+        lambda: training(report, rounds),
+        lambda: peak(report, rounds),
+        lambda: translating(report, rounds),
+        lambda: data(report, rounds, sizes),
+    ]
+    stages += [lambda: growth(report), lambda: quality(report)] if full else []
+    shown = {"machine", "ratios"}
+    for stage in stages:
+        stage()
+        for name in report.keys() - shown:
+            numbers = ((key, value) for key, value in report[name].items() if isinstance(value, int | float))
+            print(f"{name}: {', '.join(f'{key} {value:,.4g}' for key, value in numbers)}", flush=True)
+        shown |= report.keys()
+    report["minutes"] = round((time.perf_counter() - began) / 60, 1)
+    write_json(ROOT / "runs" / ("bench-full.json" if full else "bench.json"), report)
+    return print_table(report)
+
+
+def print_table(report):
+    """Prints the ratios; returns 1 when a ratio lies below its floor, else 0."""
+    native, missed = report["machine"]["data_type"] == "bfloat16", []
+    print(f"\n{'ratio':60} {'measured':>9} {'floor':>6}")
+    for name, ratio in report["ratios"].items():
+        floor = FLOORS[name][0 if native else 1] if name in FLOORS else None
+        missed += [name] if floor is not None and ratio < floor else []
+        print(f"{name:60} {ratio:9.2f} {'' if floor is None else floor:>6}")
+    print(f"{report['minutes']} minutes" + "".join(f"\nbelow its floor: {name}" for name in missed))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    raise SystemExit(main(sys.argv[1:]))
