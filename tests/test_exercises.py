@@ -1,14 +1,14 @@
 """Every exercise: the empty hole is told so, the folded solution is right, and a typical wrong answer is refused with a hint."""
 
 import ast
-import importlib
-import re
 
+import grade
 import nbformat
 import pytest
-from conftest import ROOT
+from grade import NOTEBOOKS, exercises
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+import utils
+
 WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
     ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
     ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
@@ -49,24 +49,6 @@ WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in i
 }  # fmt: skip
 
 
-def exercises(path):
-    """The exercises of a notebook: (what its other cells define, [(hole, check, solution), ...])."""
-    cells = nbformat.read(path, as_version=4).cells
-    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
-    found, definitions = [], []
-    for number, cell in enumerate(cells):
-        tags = cell.metadata.get("tags", [])
-        if "exercise" in tags:
-            check, folded = cells[number + 2], cells[number + 3].source
-            assert "check" in check.metadata["tags"] and folded.startswith("<details><summary>Solution</summary>\n\n")
-            assert folded.endswith("\n\n</details>")
-            found.append((cell.source, check.source, re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]))
-        elif cell.cell_type == "code":
-            nodes = [node for node in ast.parse(cell.source).body if isinstance(node, kinds)]
-            definitions += [node for node in nodes if getattr(node, "name", "") != "_"]
-    return compile(ast.Module(definitions, []), path.name, "exec"), found
-
-
 LARGER = {"15", "16"}  # these have a third, larger one
 CASES = [(path, number) for path in NOTEBOOKS for number in (1, 2, 3) if number < 3 or path.stem[:2] in LARGER]
 
@@ -74,22 +56,20 @@ CASES = [(path, number) for path in NOTEBOOKS for number in (1, 2, 3) if number 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0].stem[:2]}-{case[1]}")
 def exercise(request):
     path, number = request.param
-    definitions, found = exercises(path)
-    names = {**vars(importlib.import_module(f"notebooks.{path.stem[3:]}")), "__name__": "__main__"}
-    exec(definitions, names)
-    return (path.stem[:2], number), names, found[number - 1]
+    cells = grade.other_cells(nbformat.read(path, as_version=4).cells)
+    names = grade.namespace(path.stem[3:], cells + [found.check for found in exercises(path)])
+    return (path.stem[:2], number), names, exercises(path)[number - 1]
 
 
 def answer(names, code, check, capsys):
     """What the check prints about this code."""
-    exec(code, names)
-    exec(check, names)
+    grade.verdict(names, code, check, utils.check)
     return capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_there_are_two_or_three(path):
-    assert len(exercises(path)[1]) == sum(case[0] == path for case in CASES)
+    assert len(exercises(path)) == sum(case[0] == path for case in CASES)
 
 
 def test_hole_solution_and_wrong_answer_are_told_apart(exercise, capsys):
@@ -104,7 +84,7 @@ def test_hole_solution_and_wrong_answer_are_told_apart(exercise, capsys):
 
 
 def test_every_assert_of_a_check_says_what_is_wrong(exercise):
-    for node in ast.walk(ast.parse(exercise[2][1])):
+    for node in ast.walk(ast.parse(exercise[2].check)):
         assert not isinstance(node, ast.Assert) or node.msg is not None, ast.unparse(node)
 
 

@@ -1,0 +1,125 @@
+"""Writes a student's copy of the course: `python tools/student.py [OUT]`, a new folder, `student` if none is named.
+
+It holds all files that Git tracks, as they are in this checkout, but
+- the notebooks have no solutions and no outputs (their code is the same, byte for byte);
+- what is the teacher's or the project's is left out: `tools`, `.ci`, two pages, and the tests of solutions, of committed
+  outputs, of the site and of this command. The other tests stay, for a student who edits a class; they hold no solution;
+- the Makefile and the README promise nothing that is missing, and the README says how to work in a copy.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from grade import FOLDED, tagged
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = (
+    ".ci/", ".pre-commit-config.yaml", "CONTRIBUTING.md", "tools/", "notebooks/README.md", "tests/test_exercises.py",
+    "tests/test_notebooks.py", "tests/test_pages.py", "tests/test_student.py",
+)  # fmt: skip
+CHANGES = {  # file: [(what is there, what the copy has instead)]
+    "Makefile": [
+        (r"^(test: .*## ).*", r"\1run the tests"),
+        (r"^\t.*(ruff|--nbval).*\n", ""),
+        (r"^# For teachers\b(.|\n)*", ""),
+    ],
+    "README.md": [
+        (r"^(make test +# ).*", r"\1the unit tests, run on your version of the classes"),
+        (r"^.*--nbval.*\n", ""),
+        (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
+        (r"^(?=## Two commands\n)", (ROOT / "tools" / "student.md").read_text(encoding="utf-8") + "\n"),
+    ],
+    "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
+}
+
+
+class CopyError(Exception):
+    """Why no copy can be written: what, where, what to do."""
+
+
+def tracked_files():
+    """The files of this checkout that Git tracks and a student needs, as paths from its root."""
+    try:
+        done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, encoding="utf-8")
+    except FileNotFoundError:
+        raise CopyError("git is needed to list the project's files, and is not installed") from None
+    names = [name for name in done.stdout.split("\0") if name]
+    if done.returncode or not names:
+        reason = done.stderr.strip() or "no file is tracked there"
+        raise CopyError(f"{ROOT} is no Git checkout of the project: {reason}")
+    return [name for name in names if not name.startswith(LEFT_OUT)]
+
+
+def changed(name, text):
+    """The text of a file as the copy has it."""
+    for pattern, replacement in CHANGES.get(name, []):
+        text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
+        if count == 0:
+            raise CopyError(f"{name} has changed: {pattern!r}, in tools/student.py, is no longer found there")
+    return text
+
+
+def without_solutions(name, text):
+    """A notebook's text without solutions, outputs and what the last run has left behind."""
+    notebook = nbformat.reads(text, as_version=4)
+    kept = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
+    holes = tagged(kept, "exercise")
+    if len(notebook.cells) - len(kept) != len(holes):
+        raise CopyError(f"{name}: a folded solution is wanted for each of its {len(holes)} exercises")
+    for number, hole in enumerate(holes, start=1):
+        if "raise NotImplementedError" not in hole.source:
+            raise CopyError(f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back")
+    for cell in kept:
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    notebook.cells = kept
+    return nbformat.writes(notebook) + "\n"
+
+
+def write_copy(out):
+    """Writes the copy to the new folder `out`, all of it or nothing."""
+    if os.path.lexists(out):
+        raise CopyError(f"{out} exists already, and was not changed. Name another folder, or remove it")
+    names = tracked_files()
+    temporary = out.with_name(f"{out.name}.{os.getpid()}.tmp")
+    try:
+        for name in names:
+            path = temporary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, path)
+            if name in CHANGES or name.endswith(".ipynb"):
+                text = changed(name, path.read_text(encoding="utf-8"))
+                text = without_solutions(name, text) if name.endswith(".ipynb") else text
+                path.write_text(text, encoding="utf-8", newline="\n")
+        temporary.rename(out)
+    except (OSError, ValueError) as error:
+        raise CopyError(f"{out} was not written: {error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def main(arguments=None):
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        "student.py", description="Writes a student's copy of the course, without solutions and outputs."
+    )
+    parser.add_argument("out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student")
+    out = parser.parse_args(arguments).out
+    try:
+        write_copy(out)
+    except CopyError as error:
+        print(f"student.py: {error}", file=sys.stderr)
+        return 2
+    print(f"written: {out}. Its README.md says how to begin")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
