@@ -1,0 +1,254 @@
+"""What the site of `make pages` must be: complete, linked, readable without a network, a script or a Chinese font."""
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from conftest import ROOT, run_python
+from fontTools.ttLib import TTFont
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+PROGRAM = ROOT / "tools" / "pages.py"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of a site, freshly written."""
+    folder = tmp_path_factory.mktemp("pages") / "site"
+    done = run_python(PROGRAM, folder)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert done.stdout.count("\n") == 1 and str(folder / "index.html") in done.stdout
+    return folder
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The program as a module."""
+    spec = importlib.util.spec_from_file_location("pages", PROGRAM)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """{file name: parsed page}."""
+    return {path.name: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in site.glob("*.html")}
+
+
+def cells(path, kind):
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+
+
+def prose(path):
+    """The text of a notebook, its code blocks and inline code left out."""
+    text = "\n\n".join(cell.source for cell in cells(path, "markdown"))
+    return re.sub(r"`[^`]*`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def test_each_notebook_has_a_page_and_the_pages_are_a_chain(pages):
+    names = ["index.html", *(f"{path.stem}.html" for path in NOTEBOOKS)]
+    assert set(names) | {"data_small.html", "data_large.html"} == set(pages)
+    for name, following in zip(names, [*names[1:], None]):
+        for nav in pages[name].find_all("nav"):
+            link = nav.find("a", rel="next")
+            assert (link and link["href"]) == following, name
+            assert not following or nav.parent.find("nav", {"aria-label": "bottom"})
+            assert name == "index.html" or nav.find("a", href="index.html"), name
+    for name, previous in zip(names[2:], names[1:]):
+        assert all(nav.find("a", rel="prev")["href"] == previous for nav in pages[name].find_all("nav"))
+
+
+def test_the_index_lists_all_notebooks_with_their_questions_and_shows_the_picture(pages):
+    rows = {}
+    for row in pages["index.html"].find_all("tr"):
+        if row.a:
+            rows[row.a["href"]] = row.find_all("td")[-1].get_text()
+    assert list(rows) == [f"{path.stem}.html" for path in NOTEBOOKS]
+    assert all(question.endswith("?") for question in rows.values())
+    assert pages["index.html"].find("img", src="images/attention.png")
+
+
+def test_code_and_printed_text_are_those_of_the_notebook(pages):
+    for path in NOTEBOOKS:
+        main = pages[f"{path.stem}.html"].main
+        code = [block.get_text().strip("\n") for block in main.find_all("div", class_="highlight", recursive=False)]
+        assert code == [cell.source.strip("\n") for cell in cells(path, "code")], path.name
+        printed = [block.get_text() for block in main.find_all("pre", class_="output")]
+        outputs = [output for cell in cells(path, "code") for output in cell.outputs]
+        assert printed == [o.text.rstrip() for o in outputs if o.get("name") == "stdout"], path.name
+
+
+def test_no_script_and_no_request_elsewhere(site, pages):
+    for name, page in pages.items():
+        assert not page.find_all(["script", "iframe", "object", "embed", "base"]), name
+        assert [link["href"] for link in page.find_all("link")] == ["style.css"], name
+        for tag in page.find_all(True):
+            assert not any(key.startswith("on") for key in tag.attrs), (name, tag.name)
+            if "src" in tag.attrs:
+                assert re.fullmatch(r"images/[\w.-]+", tag["src"]) and (site / tag["src"]).is_file(), (name, tag["src"])
+    css = (site / "style.css").read_text(encoding="utf-8")
+    assert "@import" not in css and "//" not in css
+    assert all((site / url).is_file() for url in re.findall(r"url\((.*?)\)", css))
+
+
+def test_every_formula_is_mathml(pages):
+    for path in NOTEBOOKS:
+        page = pages[f"{path.stem}.html"].main
+        assert len(page.find_all("math")) == len(re.findall(r"\$\$.+?\$\$|\$[^$]+\$", prose(path))), path.name
+        assert len(page.find_all("math", display="block")) == len(re.findall(r"\$\$.+?\$\$", prose(path))), path.name
+        assert not page.find_all("merror") and "\u0332" not in page.get_text()  # as \overline first comes
+        texts = [text for text in page.find_all(string=re.compile(r"[$\\]")) if not text.find_parent(["pre", "code"])]
+        assert not texts, path.name
+
+
+def test_a_formula_that_cannot_be_converted_is_named(program):
+    assert "<mfrac>" in program.to_mathml(r"\frac{1}{2}", True)
+    with pytest.raises(program.PagesError, match=r"\\frac\{1\} cannot be converted"):
+        program.to_mathml(r"\frac{1}", False)
+
+
+def test_every_link_leads_somewhere(site, pages):
+    for name, page in pages.items():
+        anchors = [tag["id"] for tag in page.find_all(id=True)]
+        assert len(anchors) == len(set(anchors)), name
+        for link in page.find_all("a"):
+            target, _, anchor = link["href"].partition("#")
+            if not re.match("https?://", target):
+                there = pages[target or name]
+                assert not anchor or there.find(id=anchor), (name, link["href"])
+
+
+def test_every_picture_is_there_and_has_a_text(site, pages):
+    for path in NOTEBOOKS:
+        outputs = [output for cell in cells(path, "code") for output in cell.outputs]
+        alts = [o.metadata["image/png"]["alt"] for o in outputs if "image/png" in o.get("data", {})]
+        assert [image["alt"] for image in pages[f"{path.stem}.html"].find_all("img")] == alts, path.name
+    used = {image["src"] for page in pages.values() for image in page.find_all("img")}
+    assert used == {f"images/{path.name}" for path in (site / "images").iterdir()}
+    assert all(len(image["alt"]) > 20 for page in pages.values() for image in page.find_all("img"))
+
+
+def test_solutions_are_folded(pages):
+    for path in NOTEBOOKS:
+        folded = pages[f"{path.stem}.html"].find_all("details")
+        assert len(folded) == prose(path).count("<details>") >= 2, path.name
+        for solution in folded:
+            assert not solution.has_attr("open") and solution.summary.get_text() == "Solution"
+            assert solution.find("div", class_="highlight"), path.name
+
+
+def test_each_character_is_in_a_font_that_ships(site, pages):
+    fonts = {name: set(TTFont(site / "fonts" / f"{name}.woff").getBestCmap()) for name in ("cjk", "mono", "math")}
+    for name, page in pages.items():
+        for text in page.find_all(string=True):
+            characters = {ord(c) for c in text} - {ord("\n"), ord("🙂")}  # each system has emoji of its own
+            formula = text.find_parent("math") is not None
+            shown = fonts["math"] if formula else fonts["cjk"] | fonts["mono"]
+            assert characters <= shown, (name, [chr(number) for number in characters - shown], text[:40])
+    formulas = TTFont(site / "fonts" / "math.woff")
+    variants = formulas["MATH"].table.MathVariants
+    root = variants.VertGlyphCoverage.glyphs.index(formulas.getBestCmap()[ord("√")])
+    names = [variant.VariantGlyph for variant in variants.VertGlyphConstruction[root].MathGlyphVariantRecord]
+    assert len(names) > 2 and len({formulas["hmtx"][name][0] for name in names}) == 1  # no gap behind a root
+    assert sum(path.stat().st_size for path in (site / "fonts").iterdir()) < 500_000
+
+
+def test_no_text_of_widgets_and_no_progress_bars(pages):
+    for name, page in pages.items():
+        for block in page.find_all("pre", class_="output"):
+            assert not re.search(r"interactive\(children|\d+%\|", block.get_text()), name
+
+
+def test_what_is_no_former_site_is_refused(program, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    monkeypatch.setattr("sys.argv", ["pages.py", str(folder)])
+    for name in ("notes.txt", "index.html"):  # a stranger's index is no former site either
+        (folder / name).write_text("mine", encoding="utf-8")
+        assert program.main() == 2
+        printed = capsys.readouterr()
+        assert not printed.out and printed.err.count("\n") == 1 and f"{name}): choose another folder" in printed.err
+        assert [path.name for path in folder.iterdir()] == [name]
+        (folder / name).unlink()
+
+
+def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(program, site, tmp_path, monkeypatch):
+    former = shutil.copytree(site, tmp_path / "former")
+    (former / "17_gone.html").write_text("old", encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["pages.py", str(former)])
+
+    def fails(root, folder):
+        shutil.copytree(site, folder)
+        raise program.PagesError("half way")
+
+    monkeypatch.setattr(program, "build", fails)
+    assert program.main() == 2 and (former / "17_gone.html").exists()
+    monkeypatch.setattr(program, "build", lambda root, folder: shutil.copytree(site, folder) and 17)
+    assert program.main() == 0
+    assert sorted(path.name for path in former.iterdir()) == sorted(path.name for path in site.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["former"]
+
+
+# Asks the browser what a reader would see; what lies in a box that scrolls may be wider than the page.
+PROBE = """<script>
+addEventListener("load", () => document.fonts.ready.then(() => {
+  const boxed = element => element.parentElement.closest("pre, .table, .formula");
+  const wide = [...document.body.querySelectorAll("*")].filter(
+    e => !boxed(e) && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+  const report = {
+    wide: wide.map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)),
+    scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+    pictures: [...document.images].filter(i => !i.naturalWidth).map(i => i.src),
+    formulas: [...document.querySelectorAll("math")].filter(m => m.getBoundingClientRect().width < 4).length,
+    fonts: [...document.fonts].filter(f => f.status == "error").map(f => f.family),
+    loaded: [...document.fonts].filter(f => f.status == "loaded").length,
+    open: [...document.querySelectorAll("details .highlight")].filter(e => e.checkVisibility()).length,
+    elsewhere: performance.getEntriesByType("resource").map(r => r.name).filter(n => !n.startsWith("file:")),
+  };
+  document.body.innerHTML = "<pre id=report></pre>";
+  document.getElementById("report").textContent = JSON.stringify(report);
+}));
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A function that opens a file in Chromium, without any network, and returns the page as it then is."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("no Chromium or Chrome on this machine")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def open_page(path, width):
+        command = [
+            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+            "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-data-dir={profile}", f"--window-size={width},900", "--virtual-time-budget=5000", "--dump-dom",
+            path.as_uri(),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60)
+        return BeautifulSoup(done.stdout, "html.parser")
+
+    probe = profile / "probe.html"
+    probe.write_text("<p id=probe>seen</p>", encoding="utf-8")
+    if not open_page(probe, 800).find(id="probe"):
+        pytest.skip(f"{program} does not open files of {profile}")
+    return open_page
+
+
+@pytest.mark.parametrize("width", [1280, 500])
+def test_a_browser_without_network_shows_everything(site, browser, tmp_path, width):
+    copy = shutil.copytree(site, tmp_path / "site")
+    for name in ("index.html", "04_multi_head_attention.html", "16_translation.html"):
+        page = copy / name
+        page.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+        report = json.loads(browser(page, width).find(id="report").get_text())
+        assert report.pop("loaded") >= 2, name
+        assert not any(report.values()), (name, report)
