@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab notebooks ablation train-large
+.PHONY: run test lab notebooks bench bench-full ablation train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
@@ -25,6 +25,12 @@ notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/jupyter nbconvert --to notebook --coalesce-streams $(TIDY) --inplace notebooks/[0-9][0-9]_*.ipynb  # bars as they ended
 
+bench: .venv/bench  ## speed against other programs, as ratios, 15 minutes on 2 cores: runs/bench.json
+	$(BIN)/python tests/benchmarks/bench.py
+
+bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
+	$(BIN)/python tests/benchmarks/bench.py --full
+
 ablation: .venv/ready  ## train `small` once as it is and once without each part, 45 minutes on 2 cores: notebooks/ablation.json
 	$(BIN)/python tests/benchmarks/ablation.py
 
@@ -39,3 +45,20 @@ train-large: .venv/ready  ## train the paper's base model on DATA, one process f
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
 	touch .venv/ready
+
+.venv/bench: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch .venv/bench
+
+# For teachers. What stands above is also in a student's copy.
+.PHONY: pages student grade
+pages: .venv/ready  ## render all notebooks, as they are, to a small static site: pages/index.html
+	$(BIN)/python tools/pages.py
+
+OUT ?= student
+student: .venv/ready  ## write a copy of the project without solutions and outputs to the new folder OUT
+	$(BIN)/python tools/student.py "$(OUT)"
+
+COPIES ?= copies/*/
+grade: .venv/ready  ## run the exercises of the filled copies COPIES; FOLDER/notebooks holds a copy's notebooks
+	$(BIN)/python tools/grade.py $(COPIES)

@@ -118,6 +118,21 @@ def test_links_lead_somewhere(notebook, path):
         assert f"({NOTEBOOKS[number + 1].name})" in notebook.cells[-1].source
 
 
+def test_the_teachers_page_gives_the_minutes_that_the_notebooks_give():
+    page = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\]\((\d\d_\w+\.ipynb)\) \| (\d+) \| ([^|]+) \|", page)
+    assert [name for name, _, _ in rows] == [path.name for path in NOTEBOOKS]
+    for name, reading, running in rows:
+        text = (ROOT / "notebooks" / name).read_text(encoding="utf-8")
+        assert f"Reading: {reading} minutes. Running: {running}." in text, name
+
+
+@pytest.mark.parametrize("page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name)
+def test_links_of_the_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
+        assert "://" in link or (page.parent / link).exists(), link
+
+
 def test_no_path_of_a_machine_in_any_output(notebook):
     text = nbformat.writes(notebook)
     assert not re.search(r"/(home|root|Users|work|tmp)/", text)
