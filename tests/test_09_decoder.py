@@ -48,7 +48,7 @@ def test_the_future_does_not_leak(seed, place, norm):
 
 @given(
     seed=st.integers(0, 99),
-    sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=4),
+    sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 25)), min_size=1, max_size=4),
     data=st.data(),
 )
 @settings(deadline=None, max_examples=40)

@@ -344,7 +344,7 @@ def decode_steps(model, src, number):
     return 1
 
 
-def quality(report, seeds=3, number=600):
+def quality(report, seeds=3, number=400):
     """Dev loss of the fast settings and of plain float32 with PyTorch's dropout, after the same steps."""
     from unittest.mock import patch
 
