@@ -331,7 +331,6 @@ def growth(report):
         axis.minorticks_off()
         axis.legend(frameon=False)
         report[f"growth, {title}"] = {"x": x, **times}
-    plt.tight_layout()
     plt.savefig(ROOT / "runs" / "bench-growth.png")
 
 
