@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab notebooks bench bench-full ablation train-large
+.PHONY: run test lab bench bench-full ablation train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
@@ -17,13 +17,6 @@ test: .venv/ready  ## check style, run the tests, re-run all notebooks and compa
 
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
-
-# the state of widgets is of no use in a file, and large
-TIDY := --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.clear_cell_metadata=False \
-	$(foreach name,kernelspec language_info,--ClearMetadataPreprocessor.preserve_nb_metadata_mask=$(name))
-notebooks: .venv/ready  ## execute all notebooks again, in place and in order
-	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/jupyter nbconvert --to notebook --coalesce-streams $(TIDY) --inplace notebooks/[0-9][0-9]_*.ipynb  # bars as they ended
 
 bench: .venv/bench  ## speed against other programs, as ratios, 15 minutes on 2 cores: runs/bench.json
 	$(BIN)/python tests/benchmarks/bench.py
@@ -50,8 +43,15 @@ train-large: .venv/ready  ## train the paper's base model on DATA, one process f
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch .venv/bench
 
-# For teachers. What stands above is also in a student's copy.
-.PHONY: pages student grade
+# For teachers, and for who works on the course. What stands above is also in a student's copy.
+.PHONY: notebooks versions pages student grade
+notebooks: .venv/ready  ## execute all notebooks again, in place and in order
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
+	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
+
+versions: .venv/ready  ## test on the lowest and the newest versions that pyproject.toml allows, 40 minutes: tests/versions.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
+
 pages: .venv/ready  ## render all notebooks, as they are, to a small static site: pages/index.html
 	$(BIN)/python tools/pages.py
 

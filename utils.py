@@ -6,9 +6,12 @@ import os
 import random
 from pathlib import Path
 
+import anywidget
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+import traitlets
+from IPython.core.pylabtools import print_figure
 from IPython.display import display
 from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
@@ -191,6 +194,49 @@ def attention_heatmap(weights, rows, columns, title, axis=None, row_name="query"
     if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
         axis.figure.colorbar(image, ax=axis, label="weight")
     return axis
+
+
+class AttentionViewer(anywidget.AnyWidget):
+    """What attends to what, to be played with: point at a word of either side, choose kind, layer and head.
+
+    `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer` (from 1) and `head`
+    (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a saved notebook, a heatmap stands for it.
+    """
+
+    _esm = ROOT / "notebooks" / "attention_viewer.js"
+    maps = traitlets.Dict().tag(sync=True)
+    kind = traitlets.Unicode().tag(sync=True)
+    layer = traitlets.Int(1).tag(sync=True)
+    head = traitlets.Int(0).tag(sync=True)
+
+    def __init__(self, maps, **chosen):
+        super().__init__(maps=self.prepared(maps), **{"kind": next(iter(maps)), **chosen})
+
+    @staticmethod
+    def prepared(maps):
+        """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
+        return {
+            kind: {
+                "weights": np.round(torch.as_tensor(weights).double().cpu().numpy(), 4).tolist(),
+                "queries": list(queries), "keys": list(keys), "colour": COLOURS[kind],
+            }
+            for kind, (weights, queries, keys) in maps.items()
+        }  # fmt: skip
+
+    def _repr_mimebundle_(self, **options):
+        """The widget, and the picture that front ends show when no kernel runs."""
+        shown = self.maps[self.kind]
+        heads = torch.tensor(shown["weights"][self.layer - 1])
+        weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
+        title = f"{self.kind}, layer {self.layer}, {f'head {self.head}' if self.head else 'mean of the heads'}"
+        axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
+        data, metadata = super()._repr_mimebundle_(**options)
+        picture = {
+            "image/png": print_figure(axis.figure, "png", base64=True),
+            "text/plain": f"AttentionViewer: {title}",
+        }
+        plt.close(axis.figure)
+        return {**data, **picture}, {**metadata, "image/png": {"alt": f"Attention map, words by words: {title}"}}
 
 
 def mask_figure(mask, rows, columns, title, axis=None):

@@ -3,6 +3,7 @@ import os
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # bit for bit is a promise for CPUs; the notebooks are what tests a GPU
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,13 @@ def run_python(*arguments, cwd=ROOT, stdin=None, **environment):
         [sys.executable, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True, encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}, timeout=300,
     )  # fmt: skip
+
+
+def find_browser():
+    """Chromium or Chrome; where there is none, the test is skipped."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    program = next(filter(None, map(shutil.which, names)), None)
+    return program or pytest.skip("no Chromium or Chrome on this machine")
 
 
 def write_notebook(path, *cells):

@@ -9,7 +9,7 @@ import subprocess
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from conftest import ROOT, run_python
+from conftest import ROOT, find_browser, run_python
 from fontTools.ttLib import TTFont
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -220,10 +220,7 @@ addEventListener("load", () => document.fonts.ready.then(() => {
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """A function that opens a file in Chromium, without any network, and returns the page as it then is."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine")
+    program = find_browser()
     profile = tmp_path_factory.mktemp("profile")
 
     def open_page(path, width):

@@ -22,6 +22,7 @@ from jinja2 import FileSystemLoader, pass_context
 from math_core import LatexError, LatexToMathML
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from tidy import without_widgets
 from traitlets.config import Config
 
 TOOLS = Path(__file__).resolve().parent
@@ -31,7 +32,6 @@ READMES = {
     "data_small/README.md": "data_small.html",
     "data_large/README.md": "data_large.html",
 }
-WIDGET = "application/vnd.jupyter.widget-view+json"
 GENERATOR = 'content="tools/pages.py"'
 
 # Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far as a pattern allows.
@@ -116,15 +116,14 @@ class Exporter(HTMLExporter):
         return re.sub(r"([^\s<>]*<math>.*?</math>[^\s<>]*)", r'<span class="unbroken">\1</span>', page)
 
 
-def without_widgets(notebook):
-    """The notebook less what only a running one can show: widgets and progress bars."""
+def without_bars(notebook):
+    """The notebook less its progress bars."""
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                output.text = re.sub(r".*\d+%\|.*\n?", "", output.text)
-        kept = [o for o in cell.get("outputs", []) if WIDGET not in o.get("data", {}) and o.get("text", "-").strip()]
-        if "outputs" in cell:
-            cell.outputs = kept
+        if cell.cell_type == "code":
+            for output in cell.outputs:
+                if output.get("name") == "stderr":
+                    output.text = re.sub(r".*\d+%\|.*\n?", "", output.text)
+            cell.outputs = [output for output in cell.outputs if output.get("text", "-").strip()]
     return notebook
 
 
@@ -183,7 +182,7 @@ def build(root, folder):
     sources = {}
     for path in pages:
         if path.suffix == ".ipynb":
-            sources[path] = without_widgets(nbformat.read(path, as_version=4))
+            sources[path] = without_bars(without_widgets(nbformat.read(path, as_version=4)))
         else:
             text = path.read_text(encoding="utf-8")
             sources[path] = markdown_notebook(front_page(text) if pages[path] == "index.html" else text)

@@ -1,0 +1,169 @@
+"""The attention viewer and the box of notebook 16, in JupyterLab, in a browser, with no network."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import nbformat
+import pytest
+from conftest import ROOT, find_browser
+from notebooks.setup import Config, replace
+from notebooks.training import run_training
+from playwright.sync_api import expect, sync_playwright
+
+TOKEN = "browser-test"
+STDERR = "[data-mime-type='application/vnd.jupyter.stderr']"
+IMPORTS = """import matplotlib.pyplot as plt
+from notebooks.setup import replace
+from utils import attention_heatmap, show
+"""  # which stand in cells left out
+NEEDED = {  # the cells of a notebook that lead to its viewer
+    "04_multi_head_attention": ("#| export", "import WordSegmenter", "import AttentionViewer"),
+    "16_translation": ("#| export", "Translator.load(run)", "def look_inside", "import AttentionViewer"),
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory, small_data):
+    """A copy of the course with a run of the preset `tiny`, in which 04 and 16 hold just the cells that are needed."""
+    folder = tmp_path_factory.mktemp("course") / "course"
+    for name in ("notebooks", "data_small", "data_large"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "prepared"))
+    shutil.copy(ROOT / "utils.py", folder)
+    config = replace(Config.preset("tiny"), steps=300)  # enough to write something for every sentence
+    run_training(small_data, config, folder / "runs" / "notebook-15")
+    for name, marks in NEEDED.items():
+        path = folder / "notebooks" / f"{name}.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        kept = [c for c in notebook.cells if c.cell_type == "code" and any(mark in c.source for mark in marks)]
+        assert all(any(mark in cell.source for cell in kept) for mark in marks), name
+        notebook.cells = [nbformat.v4.new_code_cell(IMPORTS), *kept]
+        nbformat.write(notebook, path)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(course, tmp_path_factory):
+    """The address of a JupyterLab that serves the copy."""
+    settings = tmp_path_factory.mktemp("settings")
+    (settings / "labconfig").mkdir()
+    no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    (settings / "labconfig" / "page_config.json").write_text(json.dumps(no_news), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={course}", "--LabApp.expose_app_in_browser=True",
+    ]  # fmt: skip
+    environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(settings), "PYTHONPATH": str(course)}
+    log = settings / "log.txt"
+    with log.open("w") as file:
+        server = subprocess.Popen(command, cwd=course, env=environment, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={TOKEN}", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, log.read_text()
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+
+
+@pytest.fixture
+def page():
+    """A page of a fresh browser that reaches nothing but this machine; what it asks for elsewhere fails the test."""
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    options.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+    elsewhere = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on(
+            "request", lambda r: re.match(r"(http|ws)://127\.0\.0\.1|data:|blob:", r.url) or elsewhere.append(r.url)
+        )
+        yield page
+        browser.close()
+    assert not elsewhere
+
+
+def run_notebook(page, lab, name):
+    """Opens a notebook, runs all of its cells, and returns its viewer."""
+    page.goto(f"{lab}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+    saved = page.locator(".jp-Notebook")
+    expect(saved).not_to_contain_text("Error displaying widget")  # as it comes, before it has run
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("Idle", timeout=60_000)  # the kernel has started
+    page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+    viewer = page.locator(".attention-viewer")
+    viewer.or_(page.locator(STDERR)).first.wait_for(timeout=120_000)
+    assert viewer.count(), page.locator(STDERR).all_inner_texts()  # an error came instead
+    viewer.scroll_into_view_if_needed()
+    return viewer
+
+
+def choose(viewer, **choices):
+    """Sets the choosers of a viewer."""
+    for name, value in choices.items():
+        viewer.get_by_label(name, exact=True).select_option(str(value))
+
+
+def shares(viewer, side="query", number=0):
+    """Points at a word; returns the percentages that appear."""
+    viewer.locator(f'g[data-side="{side}"][data-number="{number}"]').hover()
+    texts = [text for text in viewer.locator(".share").all_text_contents() if text]
+    return [int(text.removesuffix(" %")) for text in texts]
+
+
+def words(viewer, side):
+    """The words of one side."""
+    return viewer.locator(f'g[data-side="{side}"] text:not(.share)').all_text_contents()
+
+
+def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
+    viewer = run_notebook(page, lab, "04_multi_head_attention")
+    assert words(viewer, "query") == words(viewer, "key") == "The phone rang just as I was leaving .".split()
+    first, second = shares(viewer), shares(viewer, number=1)
+    assert len(first) == 9 and abs(sum(first) - 100) <= 5 and first != second
+    choose(viewer, head=2)
+    assert shares(viewer) != first
+    choose(viewer, kind="decoder")
+    assert words(viewer, "query") == list("我正要走，电话就响了。")
+    assert shares(viewer, number=0) == [100] + [0] * 10  # nobody looks ahead
+    assert shares(viewer, "key", 10)[:10] == [0] * 10
+    viewer.locator('g[data-side="query"][data-number="0"]').click()
+    page.mouse.move(0, 0)
+    assert [text for text in viewer.locator(".share").all_text_contents() if text][0] == "100 %"  # a click keeps it
+
+
+def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, page):
+    viewer = run_notebook(page, lab, "16_translation")
+    before = words(viewer, "query")
+    box = page.get_by_role("textbox", name="English")
+    box.fill("We had it last night.")
+    box.press("Enter")
+    source = "We had it last night . <eos>".split()
+    expect(viewer.locator('g[data-side="key"] text:not(.share)')).to_have_text(source, timeout=60_000)
+    written = words(viewer, "query")
+    assert written[-1] == "<eos>" and written != before
+    translation = "".join(written[:-1])
+    assert page.locator(".widget-label").get_by_text(translation, exact=True).count()
+    choose(viewer, layer=1, head=1)
+    one = [shares(viewer, number=number) for number in range(len(written))]
+    choose(viewer, layer=2, head=2)
+    other = [shares(viewer, number=number) for number in range(len(written))]
+    assert all(abs(sum(row) - 100) <= len(source) for row in one + other) and one != other
+    choose(viewer, kind="encoder")
+    assert words(viewer, "query") == words(viewer, "key") == source

@@ -1,0 +1,38 @@
+"""Makes executed notebooks ready to be saved: `python tools/tidy.py NOTEBOOK...`, in place.
+
+A progress bar stays as it ended. A widget lives only while its kernel runs: its picture stays, if it has one, and nothing else.
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbconvert.preprocessors import ClearMetadataPreprocessor, CoalesceStreamsPreprocessor
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def without_widgets(notebook):
+    """The notebook with the pictures of widgets instead of them; those that have none leave nothing."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            pictures = [o for o in cell.outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
+            for output in pictures:
+                output.get("data", {}).pop(WIDGET, None)
+            cell.outputs = pictures
+    return notebook
+
+
+def tidied(notebook):
+    """The notebook as it is to be saved."""
+    notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
+    kept = {"kernelspec", "language_info"}
+    clear = ClearMetadataPreprocessor(enabled=True, clear_cell_metadata=False, preserve_nb_metadata_mask=kept)
+    notebook, _ = clear.preprocess(notebook, {})
+    return without_widgets(notebook)
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        notebook = tidied(nbformat.read(path, as_version=4))
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
