@@ -138,7 +138,7 @@ MAP = [
     (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
     (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6), (5, "05 norm", 7.45, 6.45, 1.35, 0.6),
     (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7), (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
-    (10, "10 Transformer: all of it, and the generator on top", 1.9, 9.4, 7.2, 0.7),
+    (10, "10 Transformer: all in the frame, and the generator, here", 1.9, 9.4, 7.2, 0.7),
     (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
     (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7), (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
     (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7), (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
@@ -166,7 +166,11 @@ def series_map(notebook, notes=()):
         )
         axis.add_patch(box)
         place = (left + 0.15, bottom + 0.4) if frame else (left + width / 2, bottom + height / 2)
-        axis.text(*place, label, ha="left" if frame else "center", va="center", size=8.5)
+        axis.text(*place, label, ha="left" if frame else "center", va="center", size=9.5)
+        if number == 7:  # the shortcut around the sublayer below
+            way = [left + 1.4, left - 0.15, left - 0.15], [bottom - 0.87, bottom - 0.87, bottom + height / 2]
+            axis.plot(*way, color="#555555", lw=1)
+            axis.annotate("", (left, way[1][-1]), (left - 0.17, way[1][-1]), arrowprops={"arrowstyle": "-|>", "color": "#555555"})
     axis.add_patch(
         FancyBboxPatch((1.7, 0.85), 7.6, 9.4, "round,pad=0,rounding_size=0.2", fill=False, ec="#999999", ls="--")
     )
@@ -174,7 +178,7 @@ def series_map(notebook, notes=()):
         axis.annotate("", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1})
     for x, y, text in notes:
         axis.text(
-            x, y, text, size=8.5, color=COLOURS["train"], va="center", bbox={"fc": "white", "ec": "none", "pad": 0.5}
+            x, y, text, size=9.5, color=COLOURS["train"], va="center", bbox={"fc": "white", "ec": "none", "pad": 0.5}
         )
     axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
     axis.axis("off")
@@ -239,12 +243,12 @@ class AttentionViewer(anywidget.AnyWidget):
         return {**data, **picture}, {**metadata, "image/png": {"alt": f"Attention map, words by words: {title}"}}
 
 
-def mask_figure(mask, rows, columns, title, axis=None):
-    """A boolean mask (len(rows), len(columns)): True, may attend, is filled."""
+def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
+    """A boolean mask (len(rows), len(columns)): True, may attend, is filled with the colour of the side that looks."""
     if axis is None:
         axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
     axis.imshow(
-        torch.as_tensor(mask).cpu(), vmin=0, vmax=1, aspect="auto", cmap=ListedColormap(["#EEEEEE", COLOURS["encoder"]])
+        torch.as_tensor(mask).cpu(), vmin=0, vmax=1, aspect="auto", cmap=ListedColormap(["#EEEEEE", COLOURS[colour]])
     )
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)

@@ -59,7 +59,9 @@ def run_tests(folder):
             for line in process.stdout:
                 print(line, end="", flush=True)
                 lines.append(line.strip())
-        closing[name] = lines[-1].strip("= ") + ("" if process.returncode == 0 else f" (exit status {process.returncode})")
+        closing[name] = lines[-1].strip("= ") + (
+            "" if process.returncode == 0 else f" (exit status {process.returncode})"
+        )
     return closing
 
 
