@@ -170,7 +170,9 @@ def series_map(notebook, notes=()):
         if number == 7:  # the shortcut around the sublayer below
             way = [left + 1.4, left - 0.15, left - 0.15], [bottom - 0.87, bottom - 0.87, bottom + height / 2]
             axis.plot(*way, color="#555555", lw=1)
-            axis.annotate("", (left, way[1][-1]), (left - 0.17, way[1][-1]), arrowprops={"arrowstyle": "-|>", "color": "#555555"})
+            axis.annotate(
+                "", (left, way[1][-1]), (left - 0.17, way[1][-1]), arrowprops={"arrowstyle": "-|>", "color": "#555555"}
+            )
     axis.add_patch(
         FancyBboxPatch((1.7, 0.85), 7.6, 9.4, "round,pad=0,rounding_size=0.2", fill=False, ec="#999999", ls="--")
     )
