@@ -202,7 +202,9 @@ def test_a_filled_copy(copy):
     fill(copy, "04_multi_head_attention", attend.replace("/ math.sqrt(len(query))", ""), own_matrix)
     # an edited class is what later notebooks import
     replace_in(copy, LAYER_NORM, NORMALISED, f"{NORMALISED} * 0 + 7")
-    mean = "def post_norm_layer(attention, feed_forward, norms, x, mask):\n    raise KeyError(norms[0](x).mean().item())"
+    mean = (
+        "def post_norm_layer(attention, feed_forward, norms, x, mask):\n    raise KeyError(norms[0](x).mean().item())"
+    )
     fill(copy, ENCODER, None, mean)
     # a magic, a picture, a variable of another cell: they work in Jupyter, and are no mistakes
     count, rezero = solutions(SUBLAYER)
