@@ -49,7 +49,7 @@ notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
 
-versions: .venv/ready  ## test on the lowest and the newest versions that pyproject.toml allows, 40 minutes: tests/versions.md
+versions: .venv/ready  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
 
 pages: .venv/ready  ## render all notebooks, as they are, to a small static site: pages/index.html

@@ -134,6 +134,7 @@ def words(viewer, side):
 
 def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     viewer = run_notebook(page, lab, "04_multi_head_attention")
+    choose(viewer, kind="encoder")
     assert words(viewer, "query") == words(viewer, "key") == "The phone rang just as I was leaving .".split()
     first, second = shares(viewer), shares(viewer, number=1)
     assert len(first) == 9 and abs(sum(first) - 100) <= 5 and first != second
