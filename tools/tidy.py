@@ -27,7 +27,9 @@ def tidied(notebook):
     """The notebook as it is to be saved."""
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     kept = {"kernelspec", "language_info"}
-    clear = ClearMetadataPreprocessor(enabled=True, clear_cell_metadata=False, preserve_nb_metadata_mask=kept)
+    clear = ClearMetadataPreprocessor(
+        enabled=True, preserve_nb_metadata_mask=kept, preserve_cell_metadata_mask={"tags"}
+    )  # not when a cell ran
     notebook, _ = clear.preprocess(notebook, {})
     return without_widgets(notebook)
 
