@@ -250,7 +250,11 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     if axis is None:
         axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
     axis.imshow(
-        torch.as_tensor(mask).cpu().numpy(), vmin=0, vmax=1, aspect="auto", cmap=ListedColormap(["#EEEEEE", COLOURS[colour]])
+        torch.as_tensor(mask).cpu().numpy(),
+        vmin=0,
+        vmax=1,
+        aspect="auto",
+        cmap=ListedColormap(["#EEEEEE", COLOURS[colour]]),
     )
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
