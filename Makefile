@@ -18,7 +18,7 @@ test: .venv/ready  ## check style, run the tests, re-run all notebooks and compa
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
 
-bench: .venv/bench  ## speed against other programs, as ratios, 15 minutes on 2 cores: runs/bench.json
+bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
 	$(BIN)/python tests/benchmarks/bench.py
 
 bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
