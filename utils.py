@@ -54,7 +54,9 @@ def put_in_place(temporary, path):
 def write_json(path, content, indent=1):
     """Writes JSON under a temporary name, then renames it."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.write_text(
+        json.dumps(content, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     put_in_place(temporary, path)
 
 
@@ -118,8 +120,14 @@ def check(name):
         except AssertionError as error:
             result = f"not yet. {error}"
         except Exception as error:
-            hole = isinstance(error, NotImplementedError) and not error.args  # the hole, not a gap in PyTorch
-            result = "not filled yet" if hole else f"not yet. It stopped with {type(error).__name__}: {error}"
+            hole = (
+                isinstance(error, NotImplementedError) and not error.args
+            )  # the hole, not a gap in PyTorch
+            result = (
+                "not filled yet"
+                if hole
+                else f"not yet. It stopped with {type(error).__name__}: {error}"
+            )
         print(f"{name}: {result}")
         return result
 
@@ -162,38 +170,72 @@ def series_map(notebook, notes=()):
         frame = number in (8, 9)
         colour = COLOURS["lit"] if lit else "#F7F7F7" if frame else "#E4E4E4"
         box = FancyBboxPatch(
-            (left, bottom), width, height, "round,pad=0,rounding_size=0.12", fc=colour, ec="#555555", lw=0.8
+            (left, bottom),
+            width,
+            height,
+            "round,pad=0,rounding_size=0.12",
+            fc=colour,
+            ec="#555555",
+            lw=0.8,
         )
         axis.add_patch(box)
         place = (left + 0.15, bottom + 0.4) if frame else (left + width / 2, bottom + height / 2)
         axis.text(*place, label, ha="left" if frame else "center", va="center", size=9.5)
         if number == 7:  # the shortcut around the sublayer below
-            way = [left + 1.4, left - 0.15, left - 0.15], [bottom - 0.87, bottom - 0.87, bottom + height / 2]
+            way = (
+                [left + 1.4, left - 0.15, left - 0.15],
+                [bottom - 0.87, bottom - 0.87, bottom + height / 2],
+            )
             axis.plot(*way, color="#555555", lw=1)
             axis.annotate(
-                "", (left, way[1][-1]), (left - 0.17, way[1][-1]), arrowprops={"arrowstyle": "-|>", "color": "#555555"}
+                "",
+                (left, way[1][-1]),
+                (left - 0.17, way[1][-1]),
+                arrowprops={"arrowstyle": "-|>", "color": "#555555"},
             )
     axis.add_patch(
-        FancyBboxPatch((1.7, 0.85), 7.6, 9.4, "round,pad=0,rounding_size=0.2", fill=False, ec="#999999", ls="--")
+        FancyBboxPatch(
+            (1.7, 0.85),
+            7.6,
+            9.4,
+            "round,pad=0,rounding_size=0.2",
+            fill=False,
+            ec="#999999",
+            ls="--",
+        )
     )
     for x, y, to_x, to_y in ARROWS:
-        axis.annotate("", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1})
+        axis.annotate(
+            "", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1}
+        )
     for x, y, text in notes:
         axis.text(
-            x, y, text, size=9.5, color=COLOURS["train"], va="center", bbox={"fc": "white", "ec": "none", "pad": 0.5}
+            x,
+            y,
+            text,
+            size=9.5,
+            color=COLOURS["train"],
+            va="center",
+            bbox={"fc": "white", "ec": "none", "pad": 0.5},
         )
     axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
     axis.axis("off")
-    lit = " and ".join(sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook}))
+    lit = " and ".join(
+        sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
+    )
     show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
 
 
-def attention_heatmap(weights, rows, columns, title, axis=None, row_name="query", column_name="key"):
+def attention_heatmap(
+    weights, rows, columns, title, axis=None, row_name="query", column_name="key"
+):
     """One attention map: weights (len(rows), len(columns)) between 0 and 1, the tokens along both axes."""
     if axis is None:
         size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
         axis = plt.subplots(figsize=size)[1]
-    image = axis.imshow(torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto")
+    image = axis.imshow(
+        torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto"
+    )
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel=column_name, ylabel=row_name)
@@ -242,7 +284,10 @@ class AttentionViewer(anywidget.AnyWidget):
             "text/plain": f"AttentionViewer: {title}",
         }
         plt.close(axis.figure)
-        return {**data, **picture}, {**metadata, "image/png": {"alt": f"Attention map, words by words: {title}"}}
+        return {**data, **picture}, {
+            **metadata,
+            "image/png": {"alt": f"Attention map, words by words: {title}"},
+        }
 
 
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
@@ -270,7 +315,9 @@ def curves(x, series, title, x_label, y_label, axis=None, colours=None, **option
     """Lines over one x: `series` maps a name to its y values; names in COLOURS get their own colour."""
     axis = axis or plt.subplots(figsize=(7, 3.6))[1]
     for number, (name, values) in enumerate(series.items()):
-        axis.plot(x, values, label=name, color=(colours or COLOURS).get(name, f"C{number}"), **options)
+        axis.plot(
+            x, values, label=name, color=(colours or COLOURS).get(name, f"C{number}"), **options
+        )
     axis.set(title=title, xlabel=x_label, ylabel=y_label)
     if len(series) > 1:
         axis.legend(frameon=False)

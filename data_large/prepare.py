@@ -70,7 +70,10 @@ SAMPLE_BYTES = 20_000_000  # training text for the tokenizers; learning subwords
 
 # What is cleaned from train. On the 30,279 pairs of data_small/train.tsv the ratio drops 1 (0.003 %), script and length 0.
 MAX_CHARACTERS = 2_000  # on a side
-RATIO_CHINESE = (1, 8)  # characters of the other language for one of Chinese; the mean is 3.3 for English
+RATIO_CHINESE = (
+    1,
+    8,
+)  # characters of the other language for one of Chinese; the mean is 3.3 for English
 RATIO = (1 / 4, 4)  # characters of one side for one of the other, for other languages
 LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
 SCRIPTS = {code: re.compile(LATIN) for code in LANGUAGES} | {
@@ -97,17 +100,28 @@ NO_PAIR, EMPTY, LONG, LENGTH_RATIO, SCRIPT, DUPLICATE, LEAK, TOKENS = STEPS = (
 
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
-SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which JSON can spell and UTF-8 cannot
+SURROGATE = re.compile(
+    "[\ud800-\udfff]"
+)  # half of a character, which JSON can spell and UTF-8 cannot
 
 
 def list_files(folder, split, config):
     """All files of a split by their format: {extension: paths}. A data set saved by `datasets` has the extension ""."""
     folder = Path(folder)
     if (folder / SAVED).exists():
-        names = [name for name in (split, {"dev": "validation"}.get(split)) if name and (folder / name).is_dir()]
+        names = [
+            name
+            for name in (split, {"dev": "validation"}.get(split))
+            if name and (folder / name).is_dir()
+        ]
         return {"": [folder / names[0]]} if names else {}
-    texts = [name + packing for name in ("tsv", "json", "jsonl", config.src) for packing in PACKINGS]
-    found = {name: [*folder.glob(f"{split}.{name}"), *folder.glob(f"{split}-*.{name}")] for name in [*texts, "parquet"]}
+    texts = [
+        name + packing for name in ("tsv", "json", "jsonl", config.src) for packing in PACKINGS
+    ]
+    found = {
+        name: [*folder.glob(f"{split}.{name}"), *folder.glob(f"{split}-*.{name}")]
+        for name in [*texts, "parquet"]
+    }
     return {name: sorted(paths) for name, paths in found.items() if paths}
 
 
@@ -115,10 +129,16 @@ def find_files(folder, split, config):
     """Notebook 01's `find_split` for all formats: (extension, files), a file being one path, or two of line-aligned halves."""
     found = list_files(folder, split, config)
     if len(found) > 1:
-        raise InputError(f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them")
+        raise InputError(
+            f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
+        )
     if not found and (Path(folder) / SAVED).exists():
-        raise InputError(f"{folder}: the saved data set holds no {split}{' or validation' if split == 'dev' else ''}")
-    extension, paths = found.popitem() if found else find_split(folder, split, config)  # which raises
+        raise InputError(
+            f"{folder}: the saved data set holds no {split}{' or validation' if split == 'dev' else ''}"
+        )
+    extension, paths = (
+        found.popitem() if found else find_split(folder, split, config)
+    )  # which raises
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
     other = config.tgt + extension.removeprefix(config.src)
@@ -133,7 +153,11 @@ def raw_lines(path):
     """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long. Raises InputError if damaged."""
     packing = PACKINGS.get(path.suffix)
     try:
-        file = io.BufferedReader(pa.input_stream(str(path), compression=packing)) if packing else open(path, "rb")
+        file = (
+            io.BufferedReader(pa.input_stream(str(path), compression=packing))
+            if packing
+            else open(path, "rb")
+        )
         with file:
             while line := file.readline(LINE_BYTES):
                 part = line
@@ -173,10 +197,17 @@ def table_rows(path, config):
              for code in (config.src, config.tgt)]  # fmt: skip
     try:
         for table in table_batches(path):
-            columns = [next((name for name in side if name in table.column_names), None) for side in names]
+            columns = [
+                next((name for name in side if name in table.column_names), None) for side in names
+            ]
             if None in columns:
-                found, wanted = ", ".join(table.column_names), " and ".join(side[2] for side in names)
-                raise InputError(f"{path}: has the columns {found}, not {wanted}, alone or in `translation`")
+                found, wanted = (
+                    ", ".join(table.column_names),
+                    " and ".join(side[2] for side in names),
+                )
+                raise InputError(
+                    f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
+                )
             yield from zip(*(table[column].to_pylist() for column in columns))
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         raise damaged(path, error) from None
@@ -187,7 +218,9 @@ def table_batches(path):
     if path.is_dir():
         import datasets  # only here: it takes a second to import, and memory in every process
 
-        for table in datasets.load_from_disk(str(path)).with_format("arrow").iter(batch_size=SHARD_LINES):
+        for table in (
+            datasets.load_from_disk(str(path)).with_format("arrow").iter(batch_size=SHARD_LINES)
+        ):
             yield table.flatten()
     else:
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
@@ -205,7 +238,11 @@ def parse_rows(extension, file, first, rows, config):
             row = row[::-1] if config.swap else row
         elif extension.startswith("json"):
             row = read_json_pair(row[0], config)
-        whole = row and len(row) == 2 and all(isinstance(side, str) and not SURROGATE.search(side) for side in row)
+        whole = (
+            row
+            and len(row) == 2
+            and all(isinstance(side, str) and not SURROGATE.search(side) for side in row)
+        )
         yield row if whole else None
 
 
@@ -224,7 +261,11 @@ def read_split(data, split, config):
     pairs = []
     for file in files:
         rows = list(parse_rows(extension, file, 1, raw_rows(extension, file, config), config))
-        found = [tuple(side.strip() for side in row) for row in rows if drop_reason(row, False, config) is None]
+        found = [
+            tuple(side.strip() for side in row)
+            for row in rows
+            if drop_reason(row, False, config) is None
+        ]
         check_file(file, len(rows), len(found))
         pairs += found
     return pairs
@@ -267,7 +308,9 @@ def drop_reason(pair, clean, config):
     if not lowest <= ratio <= highest:
         return LENGTH_RATIO
     scripts = (SCRIPTS.get(config.src), SCRIPTS.get(config.tgt))
-    wrong = any(script and not script.search(side) for script, side in zip(scripts, (source, target)))
+    wrong = any(
+        script and not script.search(side) for script, side in zip(scripts, (source, target))
+    )
     return SCRIPT if wrong else None
 
 
@@ -286,7 +329,9 @@ def read_shard(output, extension, file, first, rows, clean, config):
         if reason is None:
             pairs.append(tuple(side.strip() for side in pair))
     hashes = np.frombuffer(b"".join(hash_pair(*pair) for pair in pairs), np.uint64).reshape(-1, 2)
-    source, target = (arrow_lists([pair[side].encode() for pair in pairs], pa.string()) for side in (0, 1))
+    source, target = (
+        arrow_lists([pair[side].encode() for pair in pairs], pa.string()) for side in (0, 1)
+    )
     high, low = (arrow_numbers(hashes[:, half].copy()) for half in (0, 1))
     write_arrow(output, {"source": source, "target": target, "high": high, "low": low}, counts)
 
@@ -301,13 +346,21 @@ def find_duplicates(output, part, parts, held_out, train):
         batch = read_arrow(path)
         high, low = (view(batch[name]) for name in ("high", "low"))
         here = np.flatnonzero(high % parts == part)
-        found.append((high[here], low[here], np.full(len(here), -1) if first is None else first + here))
+        found.append(
+            (high[here], low[here], np.full(len(here), -1) if first is None else first + here)
+        )
     high, low, rows = (np.concatenate(column) for column in zip(*found))
-    order = np.lexsort((low, high))  # equal pairs side by side, in their old order: dev and test, then train
+    order = np.lexsort(
+        (low, high)
+    )  # equal pairs side by side, in their old order: dev and test, then train
     high, low, rows = high[order], low[order], rows[order]
     again = 1 + np.flatnonzero((high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (rows[1:] >= 0))
     leaks = int((rows[again - 1] < 0).sum())
-    write_arrow(output, {"row": arrow_numbers(np.sort(rows[again]))}, {DUPLICATE: len(again) - leaks, LEAK: leaks})
+    write_arrow(
+        output,
+        {"row": arrow_numbers(np.sort(rows[again]))},
+        {DUPLICATE: len(again) - leaks, LEAK: leaks},
+    )
 
 
 def kept_pairs(path, first, work, every=1, skip=0):
@@ -317,7 +370,9 @@ def kept_pairs(path, first, work, every=1, skip=0):
     """
     batch = read_arrow(path)
     keep = np.ones(batch.num_rows, bool)
-    for file in sorted(work.glob("duplicates-*.arrow")) if first is not None else []:  # None: dev and test keep all
+    for file in (
+        sorted(work.glob("duplicates-*.arrow")) if first is not None else []
+    ):  # None: dev and test keep all
         rows = view(read_arrow(file)["row"])
         keep[rows[slice(*np.searchsorted(rows, [first, first + len(keep)]))] - first] = False
     rows = np.flatnonzero(keep)
@@ -337,7 +392,9 @@ def learn_tokenizers(output, train, work, config):
         pairs += zip(sources, targets)
         seen += count
     source, target = make_tokenizers(pairs, config)
-    source.save(output.with_name("vocabulary.src.json"))  # before output, which says that both are there
+    source.save(
+        output.with_name("vocabulary.src.json")
+    )  # before output, which says that both are there
     target.save(output)
 
 
@@ -346,7 +403,9 @@ def load_tokenizers(folder):
     """The source and the target tokenizer of a prepared folder; one object where they are the same."""
     paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
     source = Tokenizer.load(paths[0])
-    return source, source if paths[0].read_bytes() == paths[1].read_bytes() else Tokenizer.load(paths[1])
+    return source, source if paths[0].read_bytes() == paths[1].read_bytes() else Tokenizer.load(
+        paths[1]
+    )
 
 
 def encode_shard(output, path, first, work, max_length):
@@ -354,10 +413,18 @@ def encode_shard(output, path, first, work, max_length):
     tokenizers = load_tokenizers(output.parent)
     dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.int32
     *sides, _ = kept_pairs(path, first, work)
-    pairs = [tuple(np.array(t.encode(text), dtype) for t, text in zip(tokenizers, pair)) for pair in zip(*sides)]
+    pairs = [
+        tuple(np.array(t.encode(text), dtype) for t, text in zip(tokenizers, pair))
+        for pair in zip(*sides)
+    ]
     kept = [pair for pair in pairs if max(map(len, pair)) <= max_length]
-    src, tgt = (arrow_lists([pair[side] for pair in kept], pa.list_(pa.from_numpy_dtype(dtype))) for side in (0, 1))
-    write_arrow(output, {"src": src, "tgt": tgt}, {TOKENS: len(pairs) - len(kept), "kept": len(kept)})
+    src, tgt = (
+        arrow_lists([pair[side] for pair in kept], pa.list_(pa.from_numpy_dtype(dtype)))
+        for side in (0, 1)
+    )
+    write_arrow(
+        output, {"src": src, "tgt": tgt}, {TOKENS: len(pairs) - len(kept), "kept": len(kept)}
+    )
 
 
 # files
@@ -368,14 +435,18 @@ def encode_shard(output, path, first, work, max_length):
 
 def arrow_numbers(values):
     """A numpy array as an Arrow array on the same memory."""
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)]
+    )
 
 
 def arrow_lists(rows, kind):
     """An Arrow array of strings, from their bytes, or of lists of numbers, from numpy arrays."""
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     if kind == pa.string():
-        return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(b"".join(rows)))
+        return pa.StringArray.from_buffers(
+            len(rows), pa.py_buffer(offsets), pa.py_buffer(b"".join(rows))
+        )
     values = np.concatenate([np.empty(0, kind.value_type.to_pandas_dtype()), *rows])
     return pa.ListArray.from_arrays(arrow_numbers(offsets), arrow_numbers(values))
 
@@ -423,7 +494,9 @@ def fingerprint(data, config):
     for split in present_splits(data, config):
         extension, files = find_files(data, split, config)
         paths = [path for file in files for path in file]
-        paths = paths if extension else sorted(path for path in paths[0].rglob("*") if path.is_file())
+        paths = (
+            paths if extension else sorted(path for path in paths[0].rglob("*") if path.is_file())
+        )
         parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -442,7 +515,9 @@ def default_workers():
 def start_worker():
     """A worker leaves Ctrl-C to its parent, and does not outlive it when it is killed without a chance to say so."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True).start()
+    threading.Thread(
+        target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True
+    ).start()
 
 
 def run_stage(name, unit, function, tasks, workers, total=None):
@@ -451,7 +526,9 @@ def run_stage(name, unit, function, tasks, workers, total=None):
     The function writes the file under a temporary name, and this process renames it. With 0 workers this process does
     all. No more tasks wait than the workers need, so memory stays bounded.
     """
-    pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar: a file needs few
+    pause = (
+        0.1 if sys.stderr.isatty() else 5
+    )  # seconds between two pictures of the bar: a file needs few
     options = dict(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
     spawn, running = multiprocessing.get_context("spawn"), deque()
     processes = ProcessPoolExecutor(workers, spawn, start_worker) if workers else nullcontext()
@@ -462,7 +539,9 @@ def run_stage(name, unit, function, tasks, workers, total=None):
                     bar.update(size)
                     continue
                 file = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-                done = pool.submit(function, file, *arguments) if pool else function(file, *arguments)
+                done = (
+                    pool.submit(function, file, *arguments) if pool else function(file, *arguments)
+                )
                 running.append((done, file, output, size))
                 while len(running) > (workers + 2 if pool else 0):
                     finish_first(running, bar)
@@ -497,7 +576,16 @@ def read_stage(data, config, work, workers):
                     if not block:
                         break
                     shards[split].append(work / f"{split}-{len(shards[split]):05}.arrow")
-                    yield shards[split][-1], len(block), extension, file, first, block, split == "train", config
+                    yield (
+                        shards[split][-1],
+                        len(block),
+                        extension,
+                        file,
+                        first,
+                        block,
+                        split == "train",
+                        config,
+                    )
                 files.append((file, shards[split][begin:]))
 
     if not marker.exists():
@@ -505,7 +593,9 @@ def read_stage(data, config, work, workers):
         for file, paths in files:
             counts = sum_counts(paths)
             check_file(file, counts["lines"], counts["lines"] - counts[NO_PAIR] - counts[EMPTY])
-        write_json(marker, {split: [path.name for path in paths] for split, paths in shards.items()})
+        write_json(
+            marker, {split: [path.name for path in paths] for split, paths in shards.items()}
+        )
     names = json.loads(marker.read_text(encoding="utf-8"))
     return {split: [work / name for name in names[split]] for split in names}
 
@@ -530,12 +620,23 @@ def run_stages(data, config, folder, workers):
     if not kept:
         counts = sum_counts(shards["train"])
         reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
-        raise InputError(f"{data}: cleaning leaves no pair of train ({reasons}). Are --src, --tgt and --swap right?")
+        raise InputError(
+            f"{data}: cleaning leaves no pair of train ({reasons}). Are --src, --tgt and --swap right?"
+        )
     tasks = [(folder / "vocabulary.tgt.json", kept, train, work, config)]
-    run_stage("tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept)  # a process gives its memory back
-    tasks = ((folder / path.name, sizes[path], path, None, work, config.max_length) for path in held_out)
-    more = ((folder / path.name, sizes[path], path, first, work, config.max_length) for path, first in train)
-    run_stage("encoding", "pair", encode_shard, itertools.chain(tasks, more), workers, sum(sizes.values()))
+    run_stage(
+        "tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept
+    )  # a process gives its memory back
+    tasks = (
+        (folder / path.name, sizes[path], path, None, work, config.max_length) for path in held_out
+    )
+    more = (
+        (folder / path.name, sizes[path], path, first, work, config.max_length)
+        for path, first in train
+    )
+    run_stage(
+        "encoding", "pair", encode_shard, itertools.chain(tasks, more), workers, sum(sizes.values())
+    )
     report = {"contents": {}}
     for split, paths in shards.items():
         encoded = [folder / path.name for path in paths]
@@ -571,7 +672,9 @@ def prepare(data, config, workers=None, output=None):
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
-    make_tokenizers([("a", "b")], config)  # raises for settings that do not go together, before the long work
+    make_tokenizers(
+        [("a", "b")], config
+    )  # raises for settings that do not go together, before the long work
     folder = Path(output or PREPARED) / fingerprint(data, config)
     if not (folder / "report.json").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -580,7 +683,9 @@ def prepare(data, config, workers=None, output=None):
                 try:
                     report = run_stages(data, config, folder, 0 if workers == 1 else workers)
                 except InputError:
-                    shutil.rmtree(folder)  # of no use for data that has been mended: that has another fingerprint
+                    shutil.rmtree(
+                        folder
+                    )  # of no use for data that has been mended: that has another fingerprint
                     raise
                 write_json(folder / "report.json", report)
                 print_report(report)
@@ -624,7 +729,8 @@ class PreparedDataset(Dataset):
         shards = [read_arrow(path) for path in sorted(self.folder.glob(f"{split}-*.arrow"))]
         self.starts = list(itertools.accumulate((shard.num_rows for shard in shards), initial=0))
         self.sides = [
-            [(view(shard[side].offsets), view(shard[side].values)) for shard in shards] for side in ("src", "tgt")
+            [(view(shard[side].offsets), view(shard[side].values)) for shard in shards]
+            for side in ("src", "tgt")
         ]
 
     def __reduce__(self):
@@ -644,7 +750,11 @@ class PreparedDataset(Dataset):
 
 def load_prepared(folder):
     """What `prepare` of notebook 15 returns, from a prepared folder: source tokenizer, target tokenizer, train and dev set."""
-    return (*load_tokenizers(Path(folder)), PreparedDataset(folder, "train"), PreparedDataset(folder, "dev"))
+    return (
+        *load_tokenizers(Path(folder)),
+        PreparedDataset(folder, "train"),
+        PreparedDataset(folder, "dev"),
+    )
 
 
 # command line
@@ -657,7 +767,9 @@ class Arguments:
     settings: tyro.conf.OmitArgPrefixes[Config]
     data: Path = FOLDER  # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
     config: str = "base"  # preset: tiny, small, reference or base; every option below changes one of its settings
-    workers: int | None = None  # processes; by default as many as processors and 2 GiB of memory allow, at most 8
+    workers: int | None = (
+        None  # processes; by default as many as processors and 2 GiB of memory allow, at most 8
+    )
 
 
 def named_preset(argv, default):

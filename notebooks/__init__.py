@@ -23,10 +23,19 @@ def export_cells(path):
     """
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        sources = [(number, cell["cell_type"], "".join(cell["source"])) for number, cell in enumerate(cells, start=1)]
+        sources = [
+            (number, cell["cell_type"], "".join(cell["source"]))
+            for number, cell in enumerate(cells, start=1)
+        ]
     except (ValueError, LookupError, TypeError) as error:
-        raise ImportError(f"{path.name} is not a notebook ({error}): is it cut short, or not valid JSON?") from None
-    return [(number, text) for number, kind, text in sources if kind == "code" and text.startswith(EXPORT)]
+        raise ImportError(
+            f"{path.name} is not a notebook ({error}): is it cut short, or not valid JSON?"
+        ) from None
+    return [
+        (number, text)
+        for number, kind, text in sources
+        if kind == "code" and text.startswith(EXPORT)
+    ]
 
 
 def explain_syntax_error(error, path, cells):
@@ -38,7 +47,11 @@ def explain_syntax_error(error, path, cells):
             break
         line -= length
     title = next((row for row in text.splitlines()[1:] if row.strip()), "")
-    hint = "a magic or shell command cannot stand in an export cell" if is_magic(text, line) else error.msg
+    hint = (
+        "a magic or shell command cannot stand in an export cell"
+        if is_magic(text, line)
+        else error.msg
+    )
     where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
     return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, error.text))
 
@@ -65,7 +78,12 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
         """The text of the module. It also goes into linecache, so that getsource, ``??`` and tracebacks show the
         cell's lines and not the notebook's JSON (an entry without a modification time is never thrown out)."""
         text = "\n\n".join(text for _, text in export_cells(self.path)) + "\n"
-        linecache.cache[str(self.path)] = (len(text), None, text.splitlines(keepends=True), str(self.path))
+        linecache.cache[str(self.path)] = (
+            len(text),
+            None,
+            text.splitlines(keepends=True),
+            str(self.path),
+        )
         return text
 
     def get_code(self, fullname):
@@ -84,10 +102,13 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
             return None
         found = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
         if len(found) == 1:
-            return importlib.util.spec_from_file_location(fullname, found[0], loader=NotebookLoader(found[0]))
+            return importlib.util.spec_from_file_location(
+                fullname, found[0], loader=NotebookLoader(found[0])
+            )
         names = ", ".join(file.name for file in found) or "none"
         raise ModuleNotFoundError(
-            f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}", name=fullname
+            f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}",
+            name=fullname,
         )
 
 

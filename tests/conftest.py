@@ -1,7 +1,9 @@
 import json
 import os
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # bit for bit is a promise for CPUs; the notebooks are what tests a GPU
+os.environ["CUDA_VISIBLE_DEVICES"] = (
+    ""  # bit for bit is a promise for CPUs; the notebooks are what tests a GPU
+)
 
 import shutil
 import subprocess
@@ -47,7 +49,9 @@ def find_browser():
 def write_notebook(path, *cells):
     """A notebook file with these code cells."""
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
-    content["cells"] = [{"cell_type": "code", "source": text.splitlines(keepends=True)} for text in cells]
+    content["cells"] = [
+        {"cell_type": "code", "source": text.splitlines(keepends=True)} for text in cells
+    ]
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -75,7 +79,9 @@ def small_data(tmp_path_factory):
     """A data folder with the first sentences of the corpus."""
     folder = tmp_path_factory.mktemp("data")
     for split, count in (("train", 300), ("dev", 40), ("test", 20)):
-        lines = (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        lines = (
+            (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        )
         (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
     return folder
 

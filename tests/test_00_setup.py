@@ -16,7 +16,11 @@ def code_cells(name):
 
 
 def test_presets_are_valid_and_the_designed_sizes():
-    sizes = {name: (c.num_layers, c.d_model, c.d_ff, c.num_heads) for name in PRESETS for c in [Config.preset(name)]}
+    sizes = {
+        name: (c.num_layers, c.d_model, c.d_ff, c.num_heads)
+        for name in PRESETS
+        for c in [Config.preset(name)]
+    }
     assert (
         sizes["reference"] == (6, 256, 1024, 8)
         and sizes["base"] == (6, 512, 2048, 8)
@@ -30,7 +34,9 @@ def test_presets_are_valid_and_the_designed_sizes():
 
 
 def test_unknown_preset_names_the_known_ones():
-    with pytest.raises(InputError, match="unknown preset 'huge': choose one of tiny, small, reference, base"):
+    with pytest.raises(
+        InputError, match="unknown preset 'huge': choose one of tiny, small, reference, base"
+    ):
         Config.preset("huge")
 
 
@@ -57,7 +63,11 @@ def test_config_is_frozen():
 def test_parameters_counted_in_the_notebook_are_those_of_the_models():
     names = {}
     nodes = [node for cell in code_cells("00_setup") for node in ast.parse(cell).body]
-    wanted = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "count_parameters"]
+    wanted = [
+        node
+        for node in nodes
+        if isinstance(node, ast.FunctionDef) and node.name == "count_parameters"
+    ]
     exec(compile(ast.Module(wanted, []), "00_setup.ipynb", "exec"), names)
     for preset in PRESETS:
         for changes in ({}, {"sharing": "none"}, {"norm": "post"}):
@@ -65,7 +75,9 @@ def test_parameters_counted_in_the_notebook_are_those_of_the_models():
             sizes = (70, 70) if config.sharing == "three-way" else (70, 50)
             with torch.device("meta"):
                 model = make_model(config, *sizes)
-            assert names["count_parameters"](config, *sizes) == sum(p.numel() for p in model.parameters()), (
+            assert names["count_parameters"](config, *sizes) == sum(
+                p.numel() for p in model.parameters()
+            ), (
                 preset,
                 changes,
             )

@@ -40,7 +40,11 @@ def corpus():
 
 
 def test_the_corpus_has_the_size_that_its_page_says():
-    assert [len(read_pairs(DATA, split, CONFIG)) for split in ("train", "dev", "test")] == [30279, 603, 1003]
+    assert [len(read_pairs(DATA, split, CONFIG)) for split in ("train", "dev", "test")] == [
+        30279,
+        603,
+        1003,
+    ]
 
 
 def write_tsv(folder, text, split="train"):
@@ -145,7 +149,9 @@ def test_segment_and_join_is_exact_on_the_corpus(corpus, segmenter, side):
         assert segmenter.join(segmenter.segment(pair[side])) == pair[side]
 
 
-tricky = st.text(st.sampled_from("ab I3'’-.,:;!?\"()[]“”$%_…é\u0301中。 \t\u00a0\u2028😀<>")) | st.text()
+tricky = (
+    st.text(st.sampled_from("ab I3'’-.,:;!?\"()[]“”$%_…é\u0301中。 \t\u00a0\u2028😀<>")) | st.text()
+)
 
 
 @pytest.mark.parametrize("segmenter", SEGMENTERS[:2])
@@ -190,7 +196,13 @@ def subwords(corpus):
 
 @pytest.mark.parametrize("sharing", ["none", "three-way"])
 def test_subwords_are_never_unknown(corpus, sharing):
-    config = replace(CONFIG, src_segmentation="subwords", tgt_segmentation="subwords", sharing=sharing, max_size=400)
+    config = replace(
+        CONFIG,
+        src_segmentation="subwords",
+        tgt_segmentation="subwords",
+        sharing=sharing,
+        max_size=400,
+    )
     for tokenizer in make_tokenizers(corpus[:200], config):
         ids = tokenizer.encode("naïve 😀 ℵ₀ 龘")
         assert UNK not in ids and tokenizer.decode(ids) == "naïve 😀 ℵ₀ 龘"
@@ -200,22 +212,40 @@ def test_vocabulary_counts_min_freq_and_max_size():
     sentences = [["a", "b", "a"], ["b", "c", "a"]]
     assert Vocabulary.build(sentences).tokens == ["a", "b", "c"]
     assert Vocabulary.build(sentences, min_freq=2).tokens == ["a", "b"]
-    assert Vocabulary.build(sentences, max_size=1).tokens == ["a"] and len(Vocabulary.build(sentences, max_size=1)) == 5
+    assert (
+        Vocabulary.build(sentences, max_size=1).tokens == ["a"]
+        and len(Vocabulary.build(sentences, max_size=1)) == 5
+    )
 
 
 def test_control_tokens_come_from_ids_only():
     vocabulary = Vocabulary(["<eos>", "<pad>"])
     assert vocabulary.encode(["<eos>", "<pad>", "<bos>"]) == [4, 5, UNK]
     assert vocabulary.decode([BOS, 4, PAD, UNK, 5, EOS, 4]) == ["<eos>", "<pad>"]
-    assert [vocabulary.name(number) for number in range(6)] == ["<pad>", "<unk>", "<bos>", "<eos>", "<eos>", "<pad>"]
+    assert [vocabulary.name(number) for number in range(6)] == [
+        "<pad>",
+        "<unk>",
+        "<bos>",
+        "<eos>",
+        "<eos>",
+        "<pad>",
+    ]
 
 
 @pytest.mark.parametrize(
-    "kinds", [("words", "characters"), ("words", "words"), ("subwords", "subwords"), ("characters", "subwords")]
+    "kinds",
+    [
+        ("words", "characters"),
+        ("words", "words"),
+        ("subwords", "subwords"),
+        ("characters", "subwords"),
+    ],
 )
 @pytest.mark.parametrize("sharing", ["two-way", "three-way"])
 def test_tokenizers_survive_saving(tmp_path, corpus, kinds, sharing):
-    changes = dict(src_segmentation=kinds[0], tgt_segmentation=kinds[1], sharing=sharing, max_size=600)
+    changes = dict(
+        src_segmentation=kinds[0], tgt_segmentation=kinds[1], sharing=sharing, max_size=600
+    )
     if sharing == "three-way" and kinds[0] != kinds[1] and "subwords" in kinds:
         with pytest.raises(InputError, match="three-way"):
             replace(CONFIG, **changes)
@@ -226,9 +256,9 @@ def test_tokenizers_survive_saving(tmp_path, corpus, kinds, sharing):
     for tokenizer, text in zip(pair, corpus[3]):
         tokenizer.save(tmp_path / "v.json")
         again = Tokenizer.load(tmp_path / "v.json")
-        assert again.encode(text) == tokenizer.encode(text) and again.decode(again.encode(text)) == tokenizer.decode(
-            tokenizer.encode(text)
-        )
+        assert again.encode(text) == tokenizer.encode(text) and again.decode(
+            again.encode(text)
+        ) == tokenizer.decode(tokenizer.encode(text))
         assert len(again) == len(tokenizer) <= 604
 
 
@@ -243,7 +273,10 @@ def test_vocabulary_is_from_training_text_only(corpus):
 def test_dataset_counts_what_it_drops(corpus):
     source, target = make_tokenizers(corpus[:300], CONFIG)
     data = TranslationDataset(corpus[:300], source, target, max_length=10)
-    fits = [max(len(source.encode(first)), len(target.encode(second))) <= 10 for first, second in corpus[:300]]
+    fits = [
+        max(len(source.encode(first)), len(target.encode(second))) <= 10
+        for first, second in corpus[:300]
+    ]
     assert len(data) == sum(fits) and data.dropped == 300 - sum(fits) > 0
     assert all(src[-1] == EOS and tgt[0] == BOS and tgt[-1] == EOS for src, tgt in data.items)
 
@@ -255,7 +288,10 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 @settings(deadline=None)
 def test_batches_hold_each_row_once_within_the_limit(lengths, seed, processes):
     array = np.array(lengths)
-    samplers = [TokenBatchSampler(array, 64, seed, process=p, num_processes=processes) for p in range(processes)]
+    samplers = [
+        TokenBatchSampler(array, 64, seed, process=p, num_processes=processes)
+        for p in range(processes)
+    ]
     batches = samplers[0].batches()
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     assert all(len(rows) * array[rows].max() <= 64 for rows in batches)
@@ -282,7 +318,11 @@ def test_collate_shifts_and_masks():
         [EOS, PAD, PAD],
     ]
     assert batch.src_mask[0, 0, 0].tolist() == [True, True, False]
-    assert batch.tgt_mask[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert batch.tgt_mask[0, 0].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
     assert batch.tgt_mask[1, 0].tolist() == [[True, False, False]] * 3
 
 
@@ -298,7 +338,10 @@ def test_loading_leaves_the_random_state_alone(corpus):
     source, target = make_tokenizers(corpus[:50], CONFIG)
     data = TranslationDataset(corpus[:50], source, target, 60)
     before = torch.get_rng_state()
-    assert sum(len(batch.src) for batch in make_dataloader(data, TokenBatchSampler(data.lengths, 256))) == 50
+    assert (
+        sum(len(batch.src) for batch in make_dataloader(data, TokenBatchSampler(data.lengths, 256)))
+        == 50
+    )
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -307,7 +350,9 @@ def test_a_process_without_a_row_gets_an_empty_batch():
     assert empty.src.shape == (0, 1) and empty.tgt_mask.shape == (0, 1, 1, 1)
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", json.dumps({"segmenter": "WordSegmenter"})])
+@pytest.mark.parametrize(
+    "content", [None, "", "{", "[]", json.dumps({"segmenter": "WordSegmenter"})]
+)
 def test_a_broken_vocabulary_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "vocabulary.src.json").write_text(content)

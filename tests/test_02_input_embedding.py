@@ -14,7 +14,9 @@ def test_lookup_is_a_one_hot_product_times_the_root():
 def test_padding_is_zero_and_gets_no_gradient():
     embedding = InputEmbedding(9, 4)
     embedding(torch.tensor([[3, PAD]])).sum().backward()
-    assert (embedding(torch.tensor([[PAD]])) == 0).all() and (embedding.lookup.weight.grad[PAD] == 0).all()
+    assert (embedding(torch.tensor([[PAD]])) == 0).all() and (
+        embedding.lookup.weight.grad[PAD] == 0
+    ).all()
     assert (embedding.lookup.weight.grad[3] == 2).all()  # sqrt(4)
 
 

@@ -47,7 +47,9 @@ def test_dropout_gradient_and_eval():
     dropout = Dropout(0.25)
     out = dropout(x)
     out.sum().backward()
-    assert torch.equal(x.grad == 0, out == 0) and torch.allclose(x.grad[out != 0], torch.tensor(4 / 3))
+    assert torch.equal(x.grad == 0, out == 0) and torch.allclose(
+        x.grad[out != 0], torch.tensor(4 / 3)
+    )
     assert dropout.eval()(x) is x and Dropout(0.0)(x) is x
 
 

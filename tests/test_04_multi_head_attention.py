@@ -11,12 +11,16 @@ from torch.nn import functional as F
 @settings(deadline=None)
 def test_plain_form_equals_the_fused_one(seed, tq, tk, masked):
     torch.manual_seed(seed)
-    query, key, value = (torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (tq, tk, tk))
+    query, key, value = (
+        torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (tq, tk, tk)
+    )
     mask = torch.rand(2, 1, tq, tk) < 0.6 if masked else None
     if masked:
         mask[..., 0] = True
     out, weights = scaled_dot_product_attention(query, key, value, mask)
-    torch.testing.assert_close(out, F.scaled_dot_product_attention(query, key, value, attn_mask=mask))
+    torch.testing.assert_close(
+        out, F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    )
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, tq, dtype=torch.float64))
     assert not masked or (weights.masked_select(~mask) == 0).all()
 
@@ -35,7 +39,10 @@ def test_equals_torch_in_outputs_weights_and_all_gradients(heads):
     torch.manual_seed(heads)
     ours = MultiHeadAttention(16, heads).double()
     theirs = theirs_of(ours, 16, heads)
-    x, memory = torch.randn(3, 4, 16, dtype=torch.float64), torch.randn(3, 6, 16, dtype=torch.float64)
+    x, memory = (
+        torch.randn(3, 4, 16, dtype=torch.float64),
+        torch.randn(3, 6, 16, dtype=torch.float64),
+    )
     real = torch.arange(6) < torch.tensor([6, 3, 1])[:, None]
     ours.keep_weights = True
     mine = ours(x, memory, memory, real[:, None, None, :])
@@ -66,13 +73,18 @@ def test_plain_and_fused_form_give_the_same(monkeypatch, dtype):
     mask[0] = False
     calls = []
     fused = F.scaled_dot_product_attention
-    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k))
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k)
+    )
     chosen = attention(x, x, x, mask)
     assert calls == [1] * (dtype == torch.float32)
     for form in (("cpu", dtype), None):
         monkeypatch.setattr("notebooks.multi_head_attention.PLAIN_FORM", form)
         torch.testing.assert_close(
-            attention(x, x, x, mask), chosen, atol=1e-5 if dtype == torch.float32 else 0.01, rtol=0.02
+            attention(x, x, x, mask),
+            chosen,
+            atol=1e-5 if dtype == torch.float32 else 0.01,
+            rtol=0.02,
         )
 
 

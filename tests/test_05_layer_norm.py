@@ -21,7 +21,8 @@ def test_equals_torch_and_the_formula(seed, size, scale):
     torch.testing.assert_close(ours(x), formula)
     inputs = [(x, *module.parameters()) for module in (ours, theirs)]
     gradients = [
-        torch.autograd.grad(module(x).pow(3).sum(), tensors) for module, tensors in zip((ours, theirs), inputs)
+        torch.autograd.grad(module(x).pow(3).sum(), tensors)
+        for module, tensors in zip((ours, theirs), inputs)
     ]
     torch.testing.assert_close(*gradients)
 

@@ -21,14 +21,21 @@ def test_equals_torch_in_outputs_and_gradients(norm):
         theirs.norm.load_state_dict(ours.norm.state_dict())
     real = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
     x = torch.randn(3, 6, 32, dtype=torch.float64, requires_grad=True)
-    outputs = ours(x, real[:, None, None, :])[real], theirs.train()(x, src_key_padding_mask=~real)[real]
+    outputs = (
+        ours(x, real[:, None, None, :])[real],
+        theirs.train()(x, src_key_padding_mask=~real)[real],
+    )
     torch.testing.assert_close(*outputs)
-    torch.testing.assert_close(*(torch.autograd.grad(out.square().sum(), x, retain_graph=True) for out in outputs))
+    torch.testing.assert_close(
+        *(torch.autograd.grad(out.square().sum(), x, retain_graph=True) for out in outputs)
+    )
     for output in outputs:
         output.square().sum().backward()
     for mine, yours in zip(ours.layers, theirs.layers):
         torch.testing.assert_close(mine.feed_forward.inner.weight.grad, yours.linear1.weight.grad)
-        torch.testing.assert_close(mine.self_attention.query.weight.grad, yours.self_attn.in_proj_weight.grad[:32])
+        torch.testing.assert_close(
+            mine.self_attention.query.weight.grad, yours.self_attn.in_proj_weight.grad[:32]
+        )
 
 
 @given(

@@ -17,7 +17,9 @@ def test_equals_torch_in_outputs_and_gradients(norm):
         copy_to_torch(mine, yours)
     if norm == "pre":
         theirs.norm.load_state_dict(ours.norm.state_dict())
-    x, memory = (torch.randn(2, length, 32, dtype=torch.float64, requires_grad=True) for length in (5, 7))
+    x, memory = (
+        torch.randn(2, length, 32, dtype=torch.float64, requires_grad=True) for length in (5, 7)
+    )
     real, ahead = torch.arange(7) < torch.tensor([7, 3])[:, None], look_ahead_mask(5)
     outputs = (
         ours(x, memory, real[:, None, None, :], ahead),
@@ -25,7 +27,10 @@ def test_equals_torch_in_outputs_and_gradients(norm):
     )
     torch.testing.assert_close(*outputs)
     torch.testing.assert_close(
-        *(torch.autograd.grad(out.square().sum(), (x, memory), retain_graph=True) for out in outputs)
+        *(
+            torch.autograd.grad(out.square().sum(), (x, memory), retain_graph=True)
+            for out in outputs
+        )
     )
     for output in outputs:
         output.square().sum().backward()
@@ -43,7 +48,10 @@ def test_the_future_does_not_leak(seed, place, norm):
     changed = batch.tgt_in.clone()
     changed[:, place] = 4 + (changed[:, place] - 3) % 8
     after = model(batch.src, changed, batch.src_mask, batch.tgt_mask)
-    assert torch.equal(out[:, :place], after[:, :place]) and not torch.isclose(out[:, place], after[:, place]).all()
+    assert (
+        torch.equal(out[:, :place], after[:, :place])
+        and not torch.isclose(out[:, place], after[:, place]).all()
+    )
 
 
 @given(

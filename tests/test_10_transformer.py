@@ -22,15 +22,25 @@ def test_a_batch_gives_what_each_row_gives_alone(norm, sharing):
 def test_attention_maps_of_every_layer(training):
     model, batch = random_model(4).train(training), random_batch(0, [5, 3], [4, 6])
     before = model.eval()(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    maps = attention_maps(model.train(training), batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    maps = attention_maps(
+        model.train(training), batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
+    )
     assert {name: tuple(stack.shape) for name, stack in maps.items()} == {
         "encoder": (2, 2, 2, 6, 6), "decoder": (2, 2, 2, 7, 7), "cross": (2, 2, 2, 7, 6),
     }  # fmt: skip
-    for name, mask in (("encoder", batch.src_mask), ("decoder", batch.tgt_mask), ("cross", batch.src_mask)):
+    for name, mask in (
+        ("encoder", batch.src_mask),
+        ("decoder", batch.tgt_mask),
+        ("cross", batch.src_mask),
+    ):
         torch.testing.assert_close(maps[name].sum(-1), torch.ones_like(maps[name].sum(-1)))
         assert (maps[name].masked_select(~mask) == 0).all()
-    assert model.training == training and all(getattr(module, "weights", None) is None for module in model.modules())
-    torch.testing.assert_close(model.eval()(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask), before)
+    assert model.training == training and all(
+        getattr(module, "weights", None) is None for module in model.modules()
+    )
+    torch.testing.assert_close(
+        model.eval()(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask), before
+    )
 
 
 def test_everything_moves_with_the_model():

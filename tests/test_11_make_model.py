@@ -16,7 +16,10 @@ def test_initial_values(sharing):
             assert abs(parameter[1:].std() * 16 - 1) < 0.01 and (parameter[PAD] == 0).all()
         elif parameter.dim() == 2:
             limit = (6 / sum(parameter.shape)) ** 0.5
-            assert 0.99 * limit < parameter.abs().max() <= limit and abs(parameter.std() * 3**0.5 / limit - 1) < 0.02
+            assert (
+                0.99 * limit < parameter.abs().max() <= limit
+                and abs(parameter.std() * 3**0.5 / limit - 1) < 0.02
+            )
         else:
             assert (parameter == (0 if name.endswith("bias") else 1)).all()
 
@@ -26,8 +29,12 @@ def test_sharing_shares_the_parameter():
     for sharing in ("none", "two-way", "three-way"):
         model = make_model(replace(SMALL, sharing=sharing), 500, 500)
         sizes[sharing] = sum(parameter.numel() for parameter in model.parameters())
-        assert (model.generator.projection.weight is model.tgt_embedding.lookup.weight) == (sharing != "none")
-        assert (model.src_embedding.lookup.weight is model.tgt_embedding.lookup.weight) == (sharing == "three-way")
+        assert (model.generator.projection.weight is model.tgt_embedding.lookup.weight) == (
+            sharing != "none"
+        )
+        assert (model.src_embedding.lookup.weight is model.tgt_embedding.lookup.weight) == (
+            sharing == "three-way"
+        )
     assert sizes["none"] - sizes["two-way"] == sizes["two-way"] - sizes["three-way"] == 500 * 256
 
 
@@ -46,4 +53,6 @@ def test_layers_are_different_and_the_seed_decides():
         torch.equal(a, b) for a, b in zip(first, other)
     )
     layers = models[0].encoder.layers
-    assert not torch.equal(layers[0].self_attention.query.weight, layers[1].self_attention.query.weight)
+    assert not torch.equal(
+        layers[0].self_attention.query.weight, layers[1].self_attention.query.weight
+    )

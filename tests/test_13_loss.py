@@ -7,7 +7,10 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import compute_loss
 
 
-@given(seed=st.integers(0, 99), sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=4))
+@given(
+    seed=st.integers(0, 99),
+    sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=4),
+)
 @settings(deadline=None, max_examples=30)
 def test_sum_over_real_targets_whatever_the_batch(seed, sizes):
     model, batch = random_model(seed), random_batch(seed, *zip(*sizes))
@@ -27,4 +30,8 @@ def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
     model = random_model(0)
     loss, count = compute_loss(model, Batch.collate([]), LabelSmoothing(0.1))
     loss.backward()
-    assert loss == 0 and count == 0 and all((parameter.grad == 0).all() for parameter in model.parameters())
+    assert (
+        loss == 0
+        and count == 0
+        and all((parameter.grad == 0).all() for parameter in model.parameters())
+    )

@@ -11,7 +11,9 @@ from notebooks.setup import Config, replace
 
 @given(step=st.integers(1, 10**6), d_model=st.integers(1, 2048), warmup=st.integers(1, 10**5))
 def test_noam_is_the_formula_and_peaks_at_the_end_of_the_warm_up(step, d_model, warmup):
-    assert math.isclose(noam_rate(step, d_model, warmup), d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
+    assert math.isclose(
+        noam_rate(step, d_model, warmup), d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    )
     assert noam_rate(step, d_model, warmup) <= noam_rate(warmup, d_model, warmup) * (1 + 1e-12)
 
 
@@ -20,7 +22,9 @@ def test_linear_rises_to_its_peak_then_falls_to_nothing_behind_the_last_step(tot
     warmup = data.draw(st.integers(1, total))
     rates = [linear_rate(step, 1.0, warmup, total) for step in range(1, total + 2)]
     assert max(rates) == rates[warmup - 1] == 1 and min(rates[:-1]) > 0 and rates[-1] == 0
-    assert rates[:warmup] == sorted(rates[:warmup]) and rates[warmup - 1 :] == sorted(rates[warmup - 1 :], reverse=True)
+    assert rates[:warmup] == sorted(rates[:warmup]) and rates[warmup - 1 :] == sorted(
+        rates[warmup - 1 :], reverse=True
+    )
 
 
 @pytest.mark.parametrize("schedule", ["linear", "noam"])
@@ -32,7 +36,11 @@ def test_the_optimizer_is_torchs_adam_with_the_papers_numbers(schedule):
     optimizer, scheduler = make_optimizer(ours, config, 30)
     plain = torch.optim.Adam(theirs.parameters(), lr=1, betas=(0.9, 0.98), eps=1e-9)
     for step in range(1, 31):
-        rate = noam_rate(step, 32, 10) if schedule == "noam" else linear_rate(step, config.learning_rate, 10, 30)
+        rate = (
+            noam_rate(step, 32, 10)
+            if schedule == "noam"
+            else linear_rate(step, config.learning_rate, 10, 30)
+        )
         assert math.isclose(scheduler.get_last_lr()[0], rate)
         plain.param_groups[0]["lr"] = rate
         for mine, yours in zip(ours.parameters(), theirs.parameters()):

@@ -18,7 +18,15 @@ from notebooks.loss import compute_loss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, InputError, replace
-from notebooks.training import evaluate, greedy_search, load_run, prepare, read_tensors, run_training, train_step
+from notebooks.training import (
+    evaluate,
+    greedy_search,
+    load_run,
+    prepare,
+    read_tensors,
+    run_training,
+    train_step,
+)
 
 from notebooks import training
 from utils import device
@@ -41,10 +49,16 @@ def assert_same_run(one, other):
     assert names == sorted(path.name for path in (other / "checkpoints").iterdir())
     for file in [
         "model.safetensors",
-        *(f"checkpoints/{name}/{part}.safetensors" for name in names for part in ("model", "optimizer")),
+        *(
+            f"checkpoints/{name}/{part}.safetensors"
+            for name in names
+            for part in ("model", "optimizer")
+        ),
     ]:
         left, right = read_tensors(one / file), read_tensors(other / file)
-        assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left), file
+        assert left.keys() == right.keys() and all(
+            torch.equal(left[name], right[name]) for name in left
+        ), file
     for name in names:
         assert (one / "checkpoints" / name / "state.json").read_text() == (
             other / "checkpoints" / name / "state.json"
@@ -87,18 +101,31 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     """SIGKILL at several moments of one run; then the same command again until it ends."""
-    options = ["--data", small_data, *"--config tiny --dtype float32 --steps 120 --eval-steps 10 --d-model 64".split()]
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --dtype float32 --steps 120 --eval-steps 10 --d-model 64".split(),
+    ]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     environment = {"OMP_NUM_THREADS": "1"}
-    assert run_python("-m", "notebooks.training", *options, "--run", whole, **environment).returncode == 0
-    for last in (10, 30, 70):  # kill as soon as this checkpoint, or a later one, begins to be written
+    assert (
+        run_python("-m", "notebooks.training", *options, "--run", whole, **environment).returncode
+        == 0
+    )
+    for last in (
+        10,
+        30,
+        70,
+    ):  # kill as soon as this checkpoint, or a later one, begins to be written
         process = subprocess.Popen(
             [sys.executable, "-m", "notebooks.training", *map(str, options), "--run", str(broken)],
             cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment},
         )  # fmt: skip
         folder, deadline = broken / "checkpoints", time.time() + 120
         while process.poll() is None and time.time() < deadline:
-            if any(int(path.name.split("-")[1].split(".")[0]) >= last for path in folder.glob("step-*")):
+            if any(
+                int(path.name.split("-")[1].split(".")[0]) >= last for path in folder.glob("step-*")
+            ):
                 break
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL if os.name != "nt" else signal.SIGTERM)
@@ -109,30 +136,54 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
 
 
 def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
-    options = ["--data", small_data, *"--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split()]
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split(),
+    ]
     options += ["--batch-tokens", "100"]  # some batches have a single row
     one, two = tmp_path / "one", tmp_path / "two"
     assert run_python("-m", "notebooks.training", *options, "--run", one).returncode == 0
     done = run_python(
-        "-m", "torch.distributed.run", "--nproc-per-node", 2, "-m", "notebooks.training", "--", *options, "--run", two
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        2,
+        "-m",
+        "notebooks.training",
+        "--",
+        *options,
+        "--run",
+        two,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
     for left, right in zip(read_records(one), read_records(two), strict=True):
-        assert all(math.isclose(left[key], right[key], rel_tol=1e-4) for key in ("loss", "dev_loss", "grad_norm")), (
+        assert all(
+            math.isclose(left[key], right[key], rel_tol=1e-4)
+            for key in ("loss", "dev_loss", "grad_norm")
+        ), (
             left,
             right,
         )
 
 
 def test_gradients_of_two_shares_add_up_to_the_gradient_of_the_whole():
-    model, items = random_model(0), [([5, 3], [2, 6, 7, 3]), ([5, 8, 3], [2, 3]), ([9, 3], [2, 9, 9, 9, 3])]
+    model, items = (
+        random_model(0),
+        [([5, 3], [2, 6, 7, 3]), ([5, 8, 3], [2, 3]), ([9, 3], [2, 9, 9, 9, 3])],
+    )
     whole = torch.autograd.grad(
         compute_loss(model, Batch.collate(items), LabelSmoothing(0.1))[0], list(model.parameters())
     )
-    shares = [compute_loss(model, Batch.collate(items[rank::2]), LabelSmoothing(0.1))[0] for rank in range(2)]
+    shares = [
+        compute_loss(model, Batch.collate(items[rank::2]), LabelSmoothing(0.1))[0]
+        for rank in range(2)
+    ]
     parts = [torch.autograd.grad(share, list(model.parameters())) for share in shares]
-    torch.testing.assert_close([sum(pair) for pair in zip(*parts)], list(whole), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        [sum(pair) for pair in zip(*parts)], list(whole), atol=1e-5, rtol=1e-5
+    )
 
 
 def test_a_step_is_adam_on_the_clipped_gradient_per_token():
@@ -145,9 +196,15 @@ def test_a_step_is_adam_on_the_clipped_gradient_per_token():
     mean = compute_loss(plain, batch, LabelSmoothing(0.1))[0] / count
     mean.backward()
     assert math.isclose(loss / count, mean.item(), rel_tol=1e-5) and count == 13
-    assert math.isclose(norm, torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.5), rel_tol=1e-4) and norm > 0.5
+    assert (
+        math.isclose(norm, torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.5), rel_tol=1e-4)
+        and norm > 0.5
+    )
     torch.testing.assert_close(
-        [p.grad for p in ours.parameters()], [p.grad for p in plain.parameters()], atol=1e-5, rtol=1e-3
+        [p.grad for p in ours.parameters()],
+        [p.grad for p in plain.parameters()],
+        atol=1e-5,
+        rtol=1e-3,
     )
 
 
@@ -182,9 +239,12 @@ def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
     losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
     monkeypatch.setattr(training, "evaluate", lambda *_: next(losses))
-    run_training(small_data, replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9), tmp_path)
+    run_training(
+        small_data, replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9), tmp_path
+    )
     kept, wanted = (
-        read_tensors(path / "model.safetensors") for path in (tmp_path, tmp_path / "checkpoints" / f"step-{expected}")
+        read_tensors(path / "model.safetensors")
+        for path in (tmp_path, tmp_path / "checkpoints" / f"step-{expected}")
     )
     assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
 
@@ -202,7 +262,9 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
     for name, tensor in kept.items():
         mean = torch.stack([part[name] for part in parts]).mean(dim=0)
         torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
-    assert count == 1 or not torch.equal(kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"])
+    assert count == 1 or not torch.equal(
+        kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"]
+    )
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
@@ -211,11 +273,19 @@ def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
     monkeypatch.setattr(training, "evaluate", lambda *_: next(losses))
     records = run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
-    assert run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path) == records
+    assert (
+        run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
+        == records
+    )
 
 
-def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(small_data, straight, tmp_path):
-    assert sorted(path.name for path in (straight / "checkpoints").iterdir()) == ["step-30", "step-40"]
+def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
+    small_data, straight, tmp_path
+):
+    assert sorted(path.name for path in (straight / "checkpoints").iterdir()) == [
+        "step-30",
+        "step-40",
+    ]
     (tmp_path / "checkpoints" / "step-99.tmp").mkdir(parents=True)
     assert training.checkpoints(tmp_path) == []
 
@@ -235,31 +305,50 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
         Config.preset("tiny"), dtype=config["dtype"]
     )
     records = read_records(finished_run)
-    assert [record["step"] for record in records if "dev_loss" in record] == [20, 40] and records[-1][
-        "dev_loss"
-    ] < records[0]["dev_loss"]
-    assert {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"} <= records[0].keys()
+    assert [record["step"] for record in records if "dev_loss" in record] == [20, 40] and records[
+        -1
+    ]["dev_loss"] < records[0]["dev_loss"]
+    assert {
+        "step",
+        "epoch",
+        "loss",
+        "learning_rate",
+        "grad_norm",
+        "tokens_per_second",
+        "seconds",
+    } <= records[0].keys()
 
 
 def test_tied_weights_are_saved_once(finished_run):
     tensors = read_tensors(finished_run / "model.safetensors")
     assert "tgt_embedding.lookup.weight" in tensors and "generator.projection.weight" not in tensors
     model = load_run(finished_run)[3]
-    assert model.generator.projection.weight is model.tgt_embedding.lookup.weight and not model.training
+    assert (
+        model.generator.projection.weight is model.tgt_embedding.lookup.weight
+        and not model.training
+    )
 
 
 def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
-    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.suffix == ".safetensors"}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in finished_run.rglob("*")
+        if path.suffix == ".safetensors"
+    }
     arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
     assert training.main(arguments) == 0
     assert "is finished already" in capsys.readouterr().out
     assert before == {
-        path: path.stat().st_mtime_ns for path in finished_run.rglob("*") if path.suffix == ".safetensors"
+        path: path.stat().st_mtime_ns
+        for path in finished_run.rglob("*")
+        if path.suffix == ".safetensors"
     }
 
 
 def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
-    with pytest.raises(InputError, match="was begun with d_model 32, not 64; steps 40, not 50. Use --restart"):
+    with pytest.raises(
+        InputError, match="was begun with d_model 32, not 64; steps 40, not 50. Use --restart"
+    ):
         run_training(small_data, replace(Config.preset("tiny"), d_model=64, steps=50), finished_run)
     shutil.copytree(small_data, tmp_path / "fewer")
     rows = (small_data / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -267,7 +356,9 @@ def test_another_command_on_the_same_folder_is_refused(small_data, finished_run,
     with pytest.raises(InputError, match="was made on other pairs"):
         run_training(tmp_path / "fewer", Config.preset("tiny"), finished_run)
     for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("other text\t别的\nother text\t别的\n", encoding="utf-8")
+        (tmp_path / f"{split}.tsv").write_text(
+            "other text\t别的\nother text\t别的\n", encoding="utf-8"
+        )
     with pytest.raises(InputError, match="other training text"):
         run_training(tmp_path, Config.preset("tiny"), finished_run)
 
@@ -276,14 +367,18 @@ def test_restart_forgets_the_run_and_nothing_else(small_data, tmp_path):
     run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     records = run_training(small_data, replace(TINY, steps=5, eval_steps=5), tmp_path, restart=True)
-    assert [record["step"] for record in records] == [5] and (tmp_path / "notes.txt").read_text() == "mine"
+    assert [record["step"] for record in records] == [5] and (
+        tmp_path / "notes.txt"
+    ).read_text() == "mine"
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-5"]
 
 
 def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data, tmp_path):
     with pytest.raises(InputError, match="the loss is no number at step .*lower learning_rate"):
         run_training(
-            small_data, replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=15, steps=60, eval_steps=2), tmp_path
+            small_data,
+            replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=15, steps=60, eval_steps=2),
+            tmp_path,
         )
     assert all(
         tensor.isfinite().all()
@@ -293,12 +388,17 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data
 
 
 def test_a_batch_in_parts_has_the_gradient_of_the_whole():
-    batch, config = random_batch(0, [5, 2, 3, 4, 1], [4, 7, 2, 3, 6]), replace(TINY, dropout=0.0, clip=1e9)
+    batch, config = (
+        random_batch(0, [5, 2, 3, 4, 1], [4, 7, 2, 3, 6]),
+        replace(TINY, dropout=0.0, clip=1e9),
+    )
     found = {}
     for parts in (1, 2, 3, 99):
         model = random_model(1, dtype=torch.float32)
         optimizer, _ = make_optimizer(model, config, 10)
-        figures = train_step(model, batch, LabelSmoothing(0.1), optimizer, replace(config, accumulate=parts))
+        figures = train_step(
+            model, batch, LabelSmoothing(0.1), optimizer, replace(config, accumulate=parts)
+        )
         found[parts] = [*figures, *(parameter.grad for parameter in model.parameters())]
     for parts in (2, 3, 99):
         torch.testing.assert_close(found[parts], found[1], atol=1e-5, rtol=1e-4)
@@ -316,7 +416,11 @@ def short_of_memory(monkeypatch, rows):
 
 
 def test_out_of_memory_halves_the_parts_with_a_warning(monkeypatch, capsys):
-    batch, config, progress = random_batch(0, [5] * 8, [4] * 8), replace(TINY, dropout=0.0), training.Progress()
+    batch, config, progress = (
+        random_batch(0, [5] * 8, [4] * 8),
+        replace(TINY, dropout=0.0),
+        training.Progress(),
+    )
     plain, model = random_model(1, dtype=torch.float32), random_model(1, dtype=torch.float32)
     for each in (plain, model):
         optimizer, _ = make_optimizer(each, config, 10)
@@ -324,10 +428,15 @@ def test_out_of_memory_halves_the_parts_with_a_warning(monkeypatch, capsys):
             short_of_memory(monkeypatch, 2)
         figures = train_step(each, batch, LabelSmoothing(0.1), optimizer, config, progress)
     torch.testing.assert_close(
-        [p.grad for p in model.parameters()], [p.grad for p in plain.parameters()], atol=1e-5, rtol=1e-3
+        [p.grad for p in model.parameters()],
+        [p.grad for p in plain.parameters()],
+        atol=1e-5,
+        rtol=1e-3,
     )
     assert progress.parts == 4 and figures[1] == 40
-    assert [line.split()[:3] for line in capsys.readouterr().err.splitlines()] == [["out", "of", "memory:"]] * 2
+    assert [line.split()[:3] for line in capsys.readouterr().err.splitlines()] == [
+        ["out", "of", "memory:"]
+    ] * 2
     short_of_memory(monkeypatch, 0)
     with pytest.raises(InputError, match="out of memory with one sentence at a time"):
         train_step(model, batch, LabelSmoothing(0.1), optimizer, config, progress)
@@ -350,13 +459,21 @@ if sys.argv.pop(1) == "short":
 raise SystemExit(training.main())
 """
     (tmp_path / "short.py").write_text(program)
-    options = ["--data", small_data, *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3".split()]
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3".split(),
+    ]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2, tmp_path / "short.py"]
     for name in ("short", "plain"):
-        done = run_python(*launch, "--", name, *options, "--run", tmp_path / name, PYTHONPATH=str(ROOT))
+        done = run_python(
+            *launch, "--", name, *options, "--run", tmp_path / name, PYTHONPATH=str(ROOT)
+        )
         assert done.returncode == 0, done.stderr
         assert ("out of memory: a batch is worked through" in done.stderr) == (name == "short")
-    for left, right in zip(read_records(tmp_path / "short"), read_records(tmp_path / "plain"), strict=True):
+    for left, right in zip(
+        read_records(tmp_path / "short"), read_records(tmp_path / "plain"), strict=True
+    ):
         assert math.isclose(left["loss"], right["loss"], rel_tol=1e-4)
         assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-4)
 
@@ -364,7 +481,11 @@ raise SystemExit(training.main())
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, processes):
-    options = ["--data", small_data, *"--config tiny --dtype float32 --steps 160 --eval-steps 160".split()]
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --dtype float32 --steps 160 --eval-steps 160".split(),
+    ]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2] if processes == 2 else []
     command = [*launch, "-m", "notebooks.training", *["--"][: len(launch)], *options, "--run"]
     process = subprocess.Popen(
@@ -423,7 +544,10 @@ def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_pa
             signal.raise_signal(signal.SIGTERM)
         return step(*arguments)
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(InputError, match="no number at step 13"):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(InputError, match="no number at step 13"),
+    ):
         patch.setattr(training, "train_step", train_step_and_ask)
         run_training(small_data, config, tmp_path)
     assert training.checkpoints(tmp_path) == []
@@ -432,12 +556,21 @@ def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_pa
 def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
     config = replace(TINY, steps=20, eval_steps=10, bleu_sentences=7, keep="last")
     records = run_training(small_data, config, tmp_path)
-    assert ["dev_bleu" in record for record in records] == ["dev_loss" in record for record in records] == [True, True]
+    assert (
+        ["dev_bleu" in record for record in records]
+        == ["dev_loss" in record for record in records]
+        == [True, True]
+    )
     config, source, target, model = load_run(tmp_path)
     sentences, references = zip(*prepare(small_data, config)[4][:7])
     written = training.translate_greedily(model, source, target, sentences, config)
-    assert round(training.bleu_metric("zh").corpus_score(written, [references]).score, 2) == records[-1]["dev_bleu"]
-    silent = run_training(small_data, replace(TINY, steps=10, bleu_sentences=0), tmp_path / "silent")
+    assert (
+        round(training.bleu_metric("zh").corpus_score(written, [references]).score, 2)
+        == records[-1]["dev_bleu"]
+    )
+    silent = run_training(
+        small_data, replace(TINY, steps=10, bleu_sentences=0), tmp_path / "silent"
+    )
     assert "dev_loss" in silent[-1] and "dev_bleu" not in silent[-1]
 
 
@@ -447,7 +580,10 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
     assert training.main([*options, str(tmp_path / "log.words")]) == 2
     assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
-    assert [line.startswith("error: ") for line in capsys.readouterr().err.splitlines()] == [True, True]
+    assert [line.startswith("error: ") for line in capsys.readouterr().err.splitlines()] == [
+        True,
+        True,
+    ]
 
 
 # greedy search
@@ -468,7 +604,9 @@ def test_the_copy_task_is_learned():
     for rows in seen:
         train_step(model, Batch.collate(rows).to(device()), LabelSmoothing(0.1), optimizer, config)
         scheduler.step()
-    unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in itertools.chain(*seen)][:200]
+    unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in itertools.chain(*seen)][
+        :200
+    ]
     assert len(unseen) == 200
     written = greedy_search(model.eval(), Batch.collate(unseen).src.to(device()), 20).tolist()
     assert sum(row[: len(tgt) - 1] == tgt[1:] for row, (_, tgt) in zip(written, unseen)) > 190
@@ -481,7 +619,11 @@ def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
     for row, length in zip(range(3), (1, 4, 6)):
         ids = written[row][: written[row].index(EOS) + 1] if EOS in written[row] else []
         limit = min(2 * (length + 1) + 10, 10)
-        assert 0 < len(ids) <= limit and set(written[row][len(ids) :]) <= {PAD} and not {PAD, UNK, BOS} & set(ids)
+        assert (
+            0 < len(ids) <= limit
+            and set(written[row][len(ids) :]) <= {PAD}
+            and not {PAD, UNK, BOS} & set(ids)
+        )
         so_far = [BOS]
         for place, token in enumerate(ids, start=1):
             one = Batch.collate([(batch.src[row, : length + 1].tolist(), [*so_far, EOS])])

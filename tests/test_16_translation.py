@@ -30,17 +30,28 @@ def exact_score(model, src, ids, alpha):
     batch = Batch.collate([(src, [BOS, *ids])])
     logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0].clone()
     logits[:, [PAD, UNK, BOS]] = -math.inf
-    return logits.log_softmax(-1).gather(1, batch.tgt_out[0][:, None]).sum().item() / ((5 + len(ids)) / 6) ** alpha
+    return (
+        logits.log_softmax(-1).gather(1, batch.tgt_out[0][:, None]).sum().item()
+        / ((5 + len(ids)) / 6) ** alpha
+    )
 
 
-@given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.6, 1.0, 3.0]), max_length=st.integers(1, 3))
+@given(
+    seed=st.integers(0, 10**6),
+    alpha=st.sampled_from([0.0, 0.6, 1.0, 3.0]),
+    max_length=st.integers(1, 3),
+)
 @settings(deadline=None, max_examples=40)
 def test_a_wide_beam_finds_the_best_of_all_sentences(seed, alpha, max_length):
     model, batch = random_model(seed, tgt_size=7), random_batch(seed, [1, 4], [1, 1])
     sentences = [
-        [*words, EOS] for length in range(max_length + 1) for words in itertools.product((4, 5, 6), repeat=length)
+        [*words, EOS]
+        for length in range(max_length + 1)
+        for words in itertools.product((4, 5, 6), repeat=length)
     ]
-    for row, found in enumerate(beam_search(model, batch.src, max_length, beam_size=3**max_length, alpha=alpha)):
+    for row, found in enumerate(
+        beam_search(model, batch.src, max_length, beam_size=3**max_length, alpha=alpha)
+    ):
         src = [number for number in batch.src[row].tolist() if number != PAD]
         best = max(exact_score(model, src, ids, alpha) for ids in sentences)
         assert math.isclose(found[0][0], best, rel_tol=1e-5) and math.isclose(
@@ -58,7 +69,9 @@ def test_ended_hypotheses_keep_the_score_that_they_ended_with(seed, beam_size, a
         assert len({tuple(ids) for _, ids in found}) == len(found) <= beam_size
         for value, ids in found:
             assert ids.index(EOS) == len(ids) - 1 <= 8 and not {PAD, UNK, BOS} & set(ids)
-            assert math.isclose(value, exact_score(model, src, ids, alpha), rel_tol=1e-5, abs_tol=1e-6)
+            assert math.isclose(
+                value, exact_score(model, src, ids, alpha), rel_tol=1e-5, abs_tol=1e-6
+            )
 
 
 @given(seed=st.integers(0, 10**6), lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4))
@@ -78,9 +91,13 @@ def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeyp
     for seed in range(10):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
         early = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
-        with monkeypatch.context() as patch:  # a bound of 0 is above every log-probability: no hypothesis is hopeless
+        with (
+            monkeypatch.context() as patch
+        ):  # a bound of 0 is above every log-probability: no hypothesis is hopeless
             patch.setattr(
-                translation, "best_possible", lambda scores, limits, alpha: torch.where(scores > -math.inf, 0.0, scores)
+                translation,
+                "best_possible",
+                lambda scores, limits, alpha: torch.where(scores > -math.inf, 0.0, scores),
             )
             late = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         assert [found[0] for found in early] == [found[0] for found in late]
@@ -90,11 +107,15 @@ def test_more_patience_costs_steps_and_never_a_score():
     saved = 0
     for seed in range(10):
         model, batch, read = random_model(seed), random_batch(seed, [4, 2], [1, 1]), []
-        model.generator.register_forward_pre_hook(lambda module, given, read=read: read.append(len(given[0])))
+        model.generator.register_forward_pre_hook(
+            lambda module, given, read=read: read.append(len(given[0]))
+        )
         scores, steps = [], []
         for patience in (0, 2, math.inf):
             read.clear()
-            scores.append([found[0][0] for found in beam_search(model, batch.src, 20, 3, 1.4, patience)])
+            scores.append(
+                [found[0][0] for found in beam_search(model, batch.src, 20, 3, 1.4, patience)]
+            )
             steps.append(sum(read))
         for less, more in itertools.pairwise(scores):
             assert all(a <= b + 1e-9 for a, b in zip(less, more))
@@ -104,7 +125,11 @@ def test_more_patience_costs_steps_and_never_a_score():
 
 
 def test_length_penalty_is_wu_et_al():
-    assert length_penalty(1, 0.6) == 1 and math.isclose(length_penalty(7, 1.0), 2) and length_penalty(9, 0) == 1
+    assert (
+        length_penalty(1, 0.6) == 1
+        and math.isclose(length_penalty(7, 1.0), 2)
+        and length_penalty(9, 0) == 1
+    )
 
 
 def test_an_unlikely_end_is_not_taken(monkeypatch):
@@ -133,7 +158,17 @@ def translator(finished_run):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, capsys):
     texts = [english for english, _ in read_pairs(small_data, "dev", translator.config)]
-    texts[3:3] = ["", "   ", "x" * 10_000, "😀😀", "zzz qqq vvv", "word " * 500, "<eos> <pad>", "a\u2028b", "中文"]
+    texts[3:3] = [
+        "",
+        "   ",
+        "x" * 10_000,
+        "😀😀",
+        "zzz qqq vvv",
+        "word " * 500,
+        "<eos> <pad>",
+        "a\u2028b",
+        "中文",
+    ]
     together = translator.translate(texts, beam_size, batch_size=7)
     assert len(together) == len(texts) and together[3] == together[4] == ""
     assert capsys.readouterr().err == "line 9: cut after 60 tokens\n"
@@ -145,7 +180,9 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     """The generator reads each row once for each token that it writes."""
     texts = [english for english, _ in read_pairs(small_data, "dev", translator.config)]
     read = []
-    hook = translator.model.generator.register_forward_pre_hook(lambda module, given: read.append(len(given[0])))
+    hook = translator.model.generator.register_forward_pre_hook(
+        lambda module, given: read.append(len(given[0]))
+    )
     src = pad_rows([translator.encode(text)[0] for text in texts])
     written = greedy_search(translator.model, src, translator.config.max_length)
     hook.remove()
@@ -164,22 +201,35 @@ def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatc
     torch.manual_seed(1)
     config = replace(translator.config, norm=norm)
     model = shake(make_model(config, len(translator.source), len(translator.target))).eval()
-    monkeypatch.setattr(translation, "load_run", lambda run: (config, translator.source, translator.target, model))
+    monkeypatch.setattr(
+        translation, "load_run", lambda run: (config, translator.source, translator.target, model)
+    )
     export_ctranslate2("any", tmp_path / "out")
     engine = ctranslate2.Translator(str(tmp_path / "out"))
     texts = [english for english, _ in read_pairs(small_data, "test", config)]
     tokens = [translator.source.segmenter.segment(text) for text in texts]
     src = pad_rows([translator.encode(text)[0] for text in texts])
-    ours = [translator.target.vocabulary.decode(ids) for ids in greedy_search(model, src, config.max_length).tolist()]
+    ours = [
+        translator.target.vocabulary.decode(ids)
+        for ids in greedy_search(model, src, config.max_length).tolist()
+    ]
     results = engine.translate_batch(tokens, beam_size=1, max_decoding_length=config.max_length + 1)
     theirs = [result.hypotheses[0][: len(mine)] for result, mine in zip(results, ours)]
-    assert sum(a == b for a, b in zip(ours, theirs)) >= 0.99 * len(texts) and len(set(map(tuple, ours))) > 3
-    assert not {"<pad>", "<unk>", "<bos>"} & {token for result in results for token in result.hypotheses[0]}
+    assert (
+        sum(a == b for a, b in zip(ours, theirs)) >= 0.99 * len(texts)
+        and len(set(map(tuple, ours))) > 3
+    )
+    assert not {"<pad>", "<unk>", "<bos>"} & {
+        token for result in results for token in result.hypotheses[0]
+    }
 
 
 def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, capsys):
     assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
+    )
     assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path / "new")]) == 0
     assert {"model.bin", "config.json"} <= {path.name for path in (tmp_path / "new").iterdir()}
 
@@ -187,7 +237,9 @@ def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, caps
 def test_attention_of_a_translation(translator):
     columns, rows, maps = translation_attention(translator, "The phone rang.", "电话响了。")
     assert columns[-1] == "<eos>" and rows[0] == "<bos>" and len(rows) == 6
-    assert maps["cross"].shape == (2, 2, len(rows), len(columns)) and maps["encoder"].shape[-1] == len(columns)
+    assert maps["cross"].shape == (2, 2, len(rows), len(columns)) and maps["encoder"].shape[
+        -1
+    ] == len(columns)
 
 
 def test_scores_are_sacrebleus_and_written_down(finished_run, small_data):
@@ -196,7 +248,11 @@ def test_scores_are_sacrebleus_and_written_down(finished_run, small_data):
     (finished_run / "scores.json").unlink()
     assert written == {"test": scores} and set(scores) == {"greedy", "beam"}
     for name, row in scores.items():
-        bleu = sacrebleu.BLEU(tokenize="zh").corpus_score(translations[name], [[chinese for _, chinese in pairs]]).score
+        bleu = (
+            sacrebleu.BLEU(tokenize="zh")
+            .corpus_score(translations[name], [[chinese for _, chinese in pairs]])
+            .score
+        )
         assert row["bleu"] == round(bleu, 2) and row["sentences_per_second"] > 0
         assert "tok:zh" in row["bleu_signature"] and "version:" in row["chrf_signature"]
 

@@ -50,7 +50,12 @@ WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in i
 
 
 LARGER = {"15", "16"}  # these have a third, larger one
-CASES = [(path, number) for path in NOTEBOOKS for number in (1, 2, 3) if number < 3 or path.stem[:2] in LARGER]
+CASES = [
+    (path, number)
+    for path in NOTEBOOKS
+    for number in (1, 2, 3)
+    if number < 3 or path.stem[:2] in LARGER
+]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0].stem[:2]}-{case[1]}")

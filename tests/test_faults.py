@@ -17,7 +17,11 @@ def assert_refused(capsys, command, argv, *words):
     assert command([str(part) for part in argv]) == 2
     captured = capsys.readouterr()
     lines = captured.err.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("error: ") and all(word in lines[0] for word in words), captured.err
+    assert (
+        len(lines) == 1
+        and lines[0].startswith("error: ")
+        and all(word in lines[0] for word in words)
+    ), captured.err
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,9 @@ def assert_refused(capsys, command, argv, *words):
     ],
 )
 def test_impossible_commands(capsys, tmp_path, small_data, options, words):
-    assert_refused(capsys, training.main, ["--data", small_data, "--run", tmp_path / "run", *options], *words)
+    assert_refused(
+        capsys, training.main, ["--data", small_data, "--run", tmp_path / "run", *options], *words
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -56,11 +62,16 @@ def test_bad_data(capsys, tmp_path, small_data, name, content, words):
     if content is not None:
         (tmp_path / "data" / name).write_bytes(content)
     assert_refused(
-        capsys, training.main, ["--data", tmp_path / "data", "--config", "tiny", "--run", tmp_path / "run"], *words
+        capsys,
+        training.main,
+        ["--data", tmp_path / "data", "--config", "tiny", "--run", tmp_path / "run"],
+        *words,
     )
 
 
-@pytest.mark.parametrize("name", ["config.json", "vocabulary.src.json", "vocabulary.tgt.json", "model.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "vocabulary.src.json", "vocabulary.tgt.json", "model.safetensors"]
+)
 @pytest.mark.parametrize("damage", ["missing", "cut short", "empty"])
 def test_a_damaged_run_folder(capsys, tmp_path, finished_run, name, damage):
     run = tmp_path / "run"
@@ -103,15 +114,28 @@ def test_a_damaged_checkpoint(capsys, tmp_path, small_data, finished_run, part):
     path = run / "checkpoints" / "step-40" / part
     path.write_bytes(path.read_bytes()[:20])
     assert_refused(
-        capsys, training.main, ["--data", small_data, "--config", "tiny", "--run", run], str(path), "cut short"
+        capsys,
+        training.main,
+        ["--data", small_data, "--config", "tiny", "--run", run],
+        str(path),
+        "cut short",
     )
 
 
 def test_translating_from_nowhere(capsys, tmp_path, finished_run):
     assert_refused(
-        capsys, translation.main, ["--run", tmp_path / "none", "Hello."], "no such run folder", "notebooks.training"
+        capsys,
+        translation.main,
+        ["--run", tmp_path / "none", "Hello."],
+        "no such run folder",
+        "notebooks.training",
     )
-    assert_refused(capsys, translation.main, ["--run", finished_run, "--input", tmp_path / "none.txt"], "none.txt")
+    assert_refused(
+        capsys,
+        translation.main,
+        ["--run", finished_run, "--input", tmp_path / "none.txt"],
+        "none.txt",
+    )
     (tmp_path / "bad.txt").write_bytes(b"good\nbad \xff\n")
     assert_refused(
         capsys,
@@ -120,12 +144,16 @@ def test_translating_from_nowhere(capsys, tmp_path, finished_run):
         "bad.txt, line 2, byte 5",
         "not UTF-8",
     )
-    assert_refused(capsys, translation.main, ["--run", finished_run, "--beam-size", "0", "Hello."], "beam_size")
+    assert_refused(
+        capsys, translation.main, ["--run", finished_run, "--beam-size", "0", "Hello."], "beam_size"
+    )
 
 
 def test_a_split_that_is_not_there(capsys, finished_run, small_data, tmp_path):
     shutil.copy(small_data / "train.tsv", tmp_path)
-    assert_refused(capsys, translation.main, ["--run", finished_run, "--score", tmp_path], "holds no test.tsv")
+    assert_refused(
+        capsys, translation.main, ["--run", finished_run, "--score", tmp_path], "holds no test.tsv"
+    )
 
 
 def test_no_traceback_from_a_fresh_process(tmp_path):
@@ -137,7 +165,9 @@ def test_no_traceback_from_a_fresh_process(tmp_path):
             tmp_path / "none",
             *(["--data", tmp_path / "no"] if module == "training" else ["x"]),
         )
-        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr, done.stderr
+        assert (
+            done.returncode == 2 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+        ), done.stderr
 
 
 FULL_DISK = """
@@ -150,7 +180,9 @@ sys.exit(main({argv!r}))
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
-    resource = pytest.importorskip("resource", reason="needs a limit on file sizes, which Windows has not")
+    resource = pytest.importorskip(
+        "resource", reason="needs a limit on file sizes, which Windows has not"
+    )
     assert resource.RLIMIT_FSIZE
     run = tmp_path / "run"
 

@@ -14,7 +14,9 @@ from notebooks.positional_encoding import sinusoids
 
 import notebooks
 
-GREET = '#| export\nimport sys\n\n\ndef greet(name):\n    """Says hello."""\n    return f"hello {name}"'
+GREET = (
+    '#| export\nimport sys\n\n\ndef greet(name):\n    """Says hello."""\n    return f"hello {name}"'
+)
 
 
 @pytest.fixture
@@ -23,7 +25,12 @@ def package(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
-    write_notebook(folder / "03_greeting.ipynb", "raise SystemError('not exported')", GREET, "%matplotlib inline")
+    write_notebook(
+        folder / "03_greeting.ipynb",
+        "raise SystemError('not exported')",
+        GREET,
+        "%matplotlib inline",
+    )
     return folder
 
 
@@ -49,7 +56,10 @@ def test_a_notebook_imports_only_from_lower_numbers():
         for _, text in notebooks.export_cells(path):
             for line in text.splitlines():
                 if line.startswith("from notebooks."):
-                    assert numbers[line.split()[1].removeprefix("notebooks.")] < path.stem[:2], (path.name, line)
+                    assert numbers[line.split()[1].removeprefix("notebooks.")] < path.stem[:2], (
+                        path.name,
+                        line,
+                    )
 
 
 def test_getsource_of_class_and_function():
@@ -63,7 +73,9 @@ def test_double_question_mark_shows_the_source():
     code = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
     code += "; s.run_cell('from notebooks.layer_norm import *')"
     done = run_python("-c", code + "; s.run_cell('LayerNorm??')")
-    assert "self.bias = nn.Parameter" in done.stdout and "05_layer_norm.ipynb" in done.stdout, done.stdout + done.stderr
+    assert "self.bias = nn.Parameter" in done.stdout and "05_layer_norm.ipynb" in done.stdout, (
+        done.stdout + done.stderr
+    )
 
 
 def test_traceback_shows_the_line_of_the_cell():
@@ -76,9 +88,15 @@ def test_traceback_shows_the_line_of_the_cell():
 def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
     write_notebook(package / "04_broken.ipynb", "#| export\ndef fail():\n    return 1 / 0  # here")
     for arguments in (["-c", "import notebooks.broken as b; b.fail()"], ["-m", "notebooks.crash"]):
-        write_notebook(package / "05_crash.ipynb", "#| export\nfrom notebooks.broken import fail\n\nfail()")
+        write_notebook(
+            package / "05_crash.ipynb", "#| export\nfrom notebooks.broken import fail\n\nfail()"
+        )
         done = run_in(package, *arguments)
-        assert done.returncode == 1 and "return 1 / 0  # here" in done.stderr and "04_broken.ipynb" in done.stderr
+        assert (
+            done.returncode == 1
+            and "return 1 / 0  # here" in done.stderr
+            and "04_broken.ipynb" in done.stderr
+        )
 
 
 def test_run_as_a_program_and_in_a_kernel(package):
@@ -97,7 +115,9 @@ def test_torchrun(package):
         package / "06_ranks.ipynb",
         '#| export\nimport os\n\nos.write(1, b"rank %s of %s\\n" % (os.environb[b"RANK"], os.environb[b"WORLD_SIZE"]))',
     )
-    done = run_in(package, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "notebooks.ranks")
+    done = run_in(
+        package, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "notebooks.ranks"
+    )
     assert sorted(done.stdout.split("\n")[:-1]) == ["rank 0 of 2", "rank 1 of 2"], done.stderr
 
 
@@ -137,7 +157,11 @@ def test_reload_uses_the_edited_notebook(package):
 
 
 def test_from_any_working_directory(tmp_path):
-    done = run_python("-c", "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)", cwd=tmp_path)
+    done = run_python(
+        "-c",
+        "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)",
+        cwd=tmp_path,
+    )
     assert done.stdout == f"256 {ROOT}\n", done.stderr
 
 
@@ -152,7 +176,9 @@ def test_two_notebooks_of_one_name(package):
     assert "03_greeting.ipynb, 04_greeting.ipynb" in done.stderr
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"cells": [{"cell_type": "code"}]}', "[]", '{"metadata": {}}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"cells": [{"cell_type": "code"}]}', "[]", '{"metadata": {}}']
+)
 def test_not_a_notebook(package, content):
     (package / "03_greeting.ipynb").write_text(content)
     done = run_in(package, "-c", "import notebooks.greeting")
@@ -161,19 +187,26 @@ def test_not_a_notebook(package, content):
 
 def test_syntax_error_names_notebook_cell_and_line(package):
     write_notebook(
-        package / "07_wrong.ipynb", "text = 1", "#| export\nimport sys", "#| export\ndef f():\n    return (1"
+        package / "07_wrong.ipynb",
+        "text = 1",
+        "#| export\nimport sys",
+        "#| export\ndef f():\n    return (1",
     )
     done = run_in(package, "-c", "import notebooks.wrong")
-    assert "SyntaxError" in done.stderr and "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell" in done.stderr, (
-        done.stderr
-    )
+    assert (
+        "SyntaxError" in done.stderr
+        and "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell" in done.stderr
+    ), done.stderr
 
 
 @pytest.mark.parametrize("magic", ["%time f()", "!ls", "f?", "x = !ls", "%%bash\nls"])
 def test_magic_in_an_export_cell(package, magic):
     write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
     done = run_in(package, "-c", "import notebooks.magic")
-    assert "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1" in done.stderr, done.stderr
+    assert (
+        "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1"
+        in done.stderr
+    ), done.stderr
 
 
 def test_the_percent_operator_is_not_a_magic(package):

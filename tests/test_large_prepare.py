@@ -65,7 +65,11 @@ def small_shards():
 def pairs():
     """Pairs by split, with signs that no table of words or characters knows."""
     rows = {split: read_pairs(DATA, split, WORDS) for split in ("train", "dev", "test")}
-    return {"train": [*rows["train"][:139], ODD], "dev": rows["dev"][:30], "test": rows["test"][:20]}
+    return {
+        "train": [*rows["train"][:139], ODD],
+        "dev": rows["dev"][:30],
+        "test": rows["test"][:20],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +101,26 @@ def columns(rows, kind):
     """Columns of a table: codes, or one struct column."""
     if kind.endswith("struct"):
         return {"translation": [{"zh": target, "en": source} for source, target in rows]}
-    return {"number": list(range(len(rows))), "chinese": [row[1] for row in rows], "en": [row[0] for row in rows]}
+    return {
+        "number": list(range(len(rows))),
+        "chinese": [row[1] for row in rows],
+        "en": [row[0] for row in rows],
+    }
 
 
 def write_file(folder, split, rows, kind):
     kind, _, packing = kind.partition(".")
     if kind.startswith("parquet"):
-        pq.write_table(pa.table(columns(rows, kind)), folder / f"{split}.parquet", row_group_size=30)
+        pq.write_table(
+            pa.table(columns(rows, kind)), folder / f"{split}.parquet", row_group_size=30
+        )
         return
     texts = {kind: "\n".join("\t".join(row) for row in rows)}
     if kind == "halves":
-        texts = {code: "".join(f"{row[side]}\n" for row in rows) for side, code in enumerate(("en", "zh"))}
+        texts = {
+            code: "".join(f"{row[side]}\n" for row in rows)
+            for side, code in enumerate(("en", "zh"))
+        }
     elif kind == "json":
         lines = [{"translation": {"en": source, "zh": target}} for source, target in rows]
         texts = {kind: "\n".join(json.dumps(line) for line in lines)}
@@ -125,7 +138,9 @@ def pack(content, packing):
     if packing == "gz":
         return gzip.compress(content[:half]) + gzip.compress(content[half:])
     if packing == "zst":
-        return b"".join(pa.compress(part, "zstd", asbytes=True) for part in (content[:half], content[half:]))
+        return b"".join(
+            pa.compress(part, "zstd", asbytes=True) for part in (content[:half], content[half:])
+        )
     return content
 
 
@@ -134,7 +149,10 @@ def write_saved(folder, pairs, kind):
 
     datasets.disable_progress_bars()
     names = {"train": "train", "dev": "validation", "test": "test"}
-    splits = {names[split]: datasets.Dataset.from_dict(columns(rows, kind)) for split, rows in pairs.items()}
+    splits = {
+        names[split]: datasets.Dataset.from_dict(columns(rows, kind))
+        for split, rows in pairs.items()
+    }
     datasets.DatasetDict(splits).save_to_disk(str(folder))
 
 
@@ -145,7 +163,11 @@ def items(folder):
 
 def contents(folder):
     """Every file of a prepared folder, byte for byte."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 # formats
@@ -155,7 +177,9 @@ def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs):
     data, folder = plain
     source, target, train, dev = load_prepared(folder)
     tokenizers = make_tokenizers(pairs["train"], SUBWORDS)
-    assert [one.vocabulary.tokens for one in (source, target)] == [one.vocabulary.tokens for one in tokenizers]
+    assert [one.vocabulary.tokens for one in (source, target)] == [
+        one.vocabulary.tokens for one in tokenizers
+    ]
     for found, rows in ((train, pairs["train"]), (dev, pairs["dev"])):
         expected = TranslationDataset(rows, *tokenizers, SUBWORDS.max_length)
         assert list(found) == expected.items and found.lengths.tolist() == expected.lengths.tolist()
@@ -168,7 +192,9 @@ def test_every_format_gives_the_same_ids_and_texts(plain, pairs, tmp_path, kind)
     write_data(tmp_path, pairs, kind)
     folder = prepare(tmp_path, SUBWORDS, 1, tmp_path / "prepared")
     assert items(folder) == items(plain[1])
-    assert (folder / "vocabulary.src.json").read_bytes() == (plain[1] / "vocabulary.src.json").read_bytes()
+    assert (folder / "vocabulary.src.json").read_bytes() == (
+        plain[1] / "vocabulary.src.json"
+    ).read_bytes()
     for split in ("dev", "test"):
         assert read_split(tmp_path, split, SUBWORDS) == pairs[split]
 
@@ -182,7 +208,9 @@ def test_words_and_characters_are_possible_too(plain, pairs, tmp_path):
     config = replace(WORDS, max_length=9)
     *tokenizers, train, dev = load_prepared(prepare(plain[0], config, 1, tmp_path))
     expected = TranslationDataset(pairs["train"], *make_tokenizers(pairs["train"], config), 9)
-    assert list(train) == expected.items and train.dropped == expected.dropped > 0 and dev.dropped > 0
+    assert (
+        list(train) == expected.items and train.dropped == expected.dropped > 0 and dev.dropped > 0
+    )
 
 
 def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
@@ -202,14 +230,20 @@ def test_the_arrow_files_are_open_to_others(plain):
     whole = datasets.concatenate_datasets(
         [datasets.Dataset.from_file(str(p)) for p in sorted(plain[1].glob("train-*.arrow"))]
     )
-    assert [row["src"] for row in whole] == [src[:-1] for src, _ in PreparedDataset(plain[1], "train")]
-    assert read_arrow(plain[1] / "train-00000.arrow").schema.field("src").type == pa.list_(pa.uint16())
+    assert [row["src"] for row in whole] == [
+        src[:-1] for src, _ in PreparedDataset(plain[1], "train")
+    ]
+    assert read_arrow(plain[1] / "train-00000.arrow").schema.field("src").type == pa.list_(
+        pa.uint16()
+    )
 
 
 # damage
 
 
-GOOD = "".join(f"Sentence number {number}.\t第{number}个句子在这里。\n" for number in range(2000)).encode()
+GOOD = "".join(
+    f"Sentence number {number}.\t第{number}个句子在这里。\n" for number in range(2000)
+).encode()
 
 
 @pytest.mark.parametrize(
@@ -217,21 +251,39 @@ GOOD = "".join(f"Sentence number {number}.\t第{number}个句子在这里。\n" 
     [
         ({"train.tsv.gz": gzip.compress(GOOD)[:-9]}, "train.tsv.gz: cut short or damaged"),
         ({"train.tsv.gz": b"no gzip\n"}, "train.tsv.gz: cut short or damaged"),
-        ({"train.tsv.zst": pa.compress(GOOD, "zstd", asbytes=True)[:-9]}, "train.tsv.zst: cut short or damaged"),
+        (
+            {"train.tsv.zst": pa.compress(GOOD, "zstd", asbytes=True)[:-9]},
+            "train.tsv.zst: cut short or damaged",
+        ),
         ({"train.tsv.zst": b"no zstd\n"}, "train.tsv.zst: cut short or damaged"),
         ({"train.parquet": b"no parquet"}, "train.parquet: cut short or damaged"),
-        ({"train.tsv.gz": gzip.compress(GOOD + b"bad \xff\t.\n")}, "train.tsv.gz, line 2001, byte 5: not UTF-8. Save"),
+        (
+            {"train.tsv.gz": gzip.compress(GOOD + b"bad \xff\t.\n")},
+            "train.tsv.gz, line 2001, byte 5: not UTF-8. Save",
+        ),
         ({"train.tsv": GOOD + b"bad \xff\t.\n"}, "train.tsv, line 2001, byte 5: not UTF-8. Save"),
-        ({"train.en": GOOD, "train.zh": GOOD + GOOD}, "train.en has 2000 lines and train.zh 4000: they must match"),
-        ({"train.en.gz": gzip.compress(GOOD)}, "train.en.gz: its other half train.zh.gz is missing"),
+        (
+            {"train.en": GOOD, "train.zh": GOOD + GOOD},
+            "train.en has 2000 lines and train.zh 4000: they must match",
+        ),
+        (
+            {"train.en.gz": gzip.compress(GOOD)},
+            "train.en.gz: its other half train.zh.gz is missing",
+        ),
         ({"train.tsv": b"no tab\n"}, "train.tsv: no line holds a pair"),
         ({"train.jsonl.gz": gzip.compress(b"{}\n")}, "train.jsonl.gz: no line holds a pair"),
         ({"train-1.tsv": GOOD, "train-2.tsv": b""}, "train-2.tsv: the file is empty"),
         ({"train.tsv.gz": gzip.compress(b"")}, "train.tsv.gz: the file is empty"),
-        ({"train.tsv": GOOD, "train.tsv.gz": gzip.compress(GOOD)}, "train is there as .tsv and as .tsv.gz. Keep one"),
+        (
+            {"train.tsv": GOOD, "train.tsv.gz": gzip.compress(GOOD)},
+            "train is there as .tsv and as .tsv.gz. Keep one",
+        ),
         ({"train.txt": GOOD}, "holds no train.tsv"),
         ({"train.tsv": b"Hello.\tHello.\n"}, "cleaning leaves no pair of train (wrong script: 1)"),
-        ({"train.tsv": "字".encode() * 101 + b"\t" + b"word " * 101}, "cleaning leaves no pair of train"),
+        (
+            {"train.tsv": "字".encode() * 101 + b"\t" + b"word " * 101},
+            "cleaning leaves no pair of train",
+        ),
         (
             {"train.tsv": b"word " * 101 + b"\t" + "字".encode() * 101},
             "every pair of train has more than max_length 100",
@@ -251,11 +303,23 @@ def test_damaged_files_give_one_clear_line(tmp_path, files, words):
 @pytest.mark.parametrize(
     "table, words",
     [
-        (pa.table({"en": ["One."], "german": ["Eins."]}), "has the columns en, german, not en and zh"),
-        (pa.table({"translation": [{"en": "One."}]}), "has the columns translation.en, not en and zh"),
+        (
+            pa.table({"en": ["One."], "german": ["Eins."]}),
+            "has the columns en, german, not en and zh",
+        ),
+        (
+            pa.table({"translation": [{"en": "One."}]}),
+            "has the columns translation.en, not en and zh",
+        ),
         (pa.table({"en": ["One."], "zh": [1]}), "no line holds a pair"),
-        (pa.table({"en": ["One."], "zh": pa.array([b"\xff"]).view(pa.string())}), "cut short or damaged"),
-        (pa.table({"en": pa.array([], "string"), "zh": pa.array([], "string")}), "the file is empty"),
+        (
+            pa.table({"en": ["One."], "zh": pa.array([b"\xff"]).view(pa.string())}),
+            "cut short or damaged",
+        ),
+        (
+            pa.table({"en": pa.array([], "string"), "zh": pa.array([], "string")}),
+            "the file is empty",
+        ),
     ],
 )
 def test_parquet_without_pairs_is_named(tmp_path, table, words):
@@ -303,7 +367,9 @@ def test_settings_that_do_not_go_together_are_refused_at_once(plain, tmp_path):
 
 
 def test_every_step_is_counted(tmp_path):
-    good = [(f"This is sentence number {number}.", f"这是第{number}个句子。") for number in range(60)]
+    good = [
+        (f"This is sentence number {number}.", f"这是第{number}个句子。") for number in range(60)
+    ]
     lines = {
         "train": [
             *good[:30],
@@ -322,14 +388,19 @@ def test_every_step_is_counted(tmp_path):
         "test": [*good[50:55], ("word " * 61, "字")],
     }  # fmt: skip
     for split, rows in lines.items():
-        (tmp_path / f"{split}.tsv").write_text("\n".join(map("\t".join, rows)) + "\n", encoding="utf-8")
+        (tmp_path / f"{split}.tsv").write_text(
+            "\n".join(map("\t".join, rows)) + "\n", encoding="utf-8"
+        )
     folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
     report = json.loads((folder / "report.json").read_text())
     assert list(report["train"].values()) == [63, 2, 3, 2, 2, 3, 5, 3, 1, 42]
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
     assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
     source, _, train, dev = load_prepared(folder)
-    assert source.decode(train[30][0]) == "A caf\u00e9 here." and source.decode(train[31][0]) == "Short."
+    assert (
+        source.decode(train[30][0]) == "A caf\u00e9 here."
+        and source.decode(train[31][0]) == "Short."
+    )
     assert dev[9] == dev[0] != dev[10] and dev[11][0] == [*source.encode("Not Chinese."), EOS]
 
 
@@ -350,7 +421,12 @@ def test_every_step_is_counted(tmp_path):
         ("en", "ru", ("Hello there.", "Zdravstvuyte."), "wrong script"),
         ("ar", "en", ("مرحبا بك.", "Welcome."), None),
         ("en", "fi", ("Hello there.", "123 456"), None),  # a language whose script is not listed
-        ("en", "zh", ("\ud83d.", "好。"), "no pair in the line"),  # half a character, as JSON can spell it
+        (
+            "en",
+            "zh",
+            ("\ud83d.", "好。"),
+            "no pair in the line",
+        ),  # half a character, as JSON can spell it
     ],
 )
 def test_what_is_dropped(src, tgt, pair, reason):
@@ -369,14 +445,23 @@ def test_the_measured_shares_of_data_small_hold():
 def test_duplicates_are_found_across_shards_and_parts(tmp_path):
     random = np.random.default_rng(0)
     numbers = random.integers(200, size=400).tolist()
-    write_data(tmp_path, {"train": [sentence(n) for n in numbers], "dev": [sentence(n) for n in range(20)]}, "jsonl")
+    write_data(
+        tmp_path,
+        {"train": [sentence(n) for n in numbers], "dev": [sentence(n) for n in range(20)]},
+        "jsonl",
+    )
     folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
     source, _, train, _ = load_prepared(folder)
-    expected = [number for number in dict.fromkeys(numbers) if number >= 20]  # first ones, in their order
+    expected = [
+        number for number in dict.fromkeys(numbers) if number >= 20
+    ]  # first ones, in their order
     assert [source.decode(src) for src, _ in train] == [sentence(number)[0] for number in expected]
     counts = json.loads((folder / "report.json").read_text())["train"]
     leaks = len({number for number in numbers if number < 20})
-    assert counts["also in dev or test"] == leaks and counts["exact duplicates"] == 400 - len(expected) - leaks > 0
+    assert (
+        counts["also in dev or test"] == leaks
+        and counts["exact duplicates"] == 400 - len(expected) - leaks > 0
+    )
 
 
 def sentence(number):
@@ -411,7 +496,12 @@ def test_a_second_call_does_nothing(plain, monkeypatch):
 def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeypatch):
     shutil.copytree(plain[0], tmp_path / "data", ignore=shutil.ignore_patterns("prepared"))
     names = [plain[1].name, large.fingerprint(plain[0], replace(SUBWORDS, max_length=99))]
-    assert large.fingerprint(tmp_path / "data", replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)) == names[0]
+    assert (
+        large.fingerprint(
+            tmp_path / "data", replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)
+        )
+        == names[0]
+    )
     for split in ("train", "dev", "test"):
         path = tmp_path / "data" / f"{split}.tsv"
         path.write_bytes(path.read_bytes().replace(b".", b"!", 1))
@@ -456,7 +546,9 @@ def test_stopped_at_every_file_it_goes_on_and_ends_the_same(plain, tmp_path, mon
             break
     assert contents(folder) == contents(plain[1])
     shards = {name: count for name, count in moments.items() if name.endswith(".arrow")}
-    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {2}  # what is in place is never done again
+    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {
+        2
+    }  # what is in place is never done again
     assert (
         len(moments) == 22 + 8
     )  # and shards.json, two vocabularies in three steps, three files of lengths, report.json
@@ -491,7 +583,9 @@ def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path, monkeypatch):
         while process.poll() is None and not list(tmp_path.glob(moment)) and time.time() < deadline:
             time.sleep(0.001)
         process.kill()
-        printed = process.communicate(timeout=60)  # ends when the last of its workers has closed the pipe
+        printed = process.communicate(
+            timeout=60
+        )  # ends when the last of its workers has closed the pipe
         assert list(tmp_path.glob(moment)), printed
         with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
             patch.setattr(large, "encode_shard", cut_power)
@@ -508,7 +602,9 @@ def test_a_killed_worker_is_one_line_and_loses_nothing(plain, tmp_path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(large, "finish_first", kill)
-        with pytest.raises(OSError, match="reading: a worker process was killed.* what is done is kept"):
+        with pytest.raises(
+            OSError, match="reading: a worker process was killed.* what is done is kept"
+        ):
             prepare(plain[0], SUBWORDS, 2, tmp_path)
     assert contents(prepare(plain[0], SUBWORDS, 1, tmp_path)) == contents(plain[1])
 
@@ -536,7 +632,9 @@ def test_batches_are_those_of_notebook_01(plain, pairs):
     for epoch in (0, 1):
         loaders = []
         for data in (train, pickle.loads(pickle.dumps(train)), expected):
-            sampler = TokenBatchSampler(data.lengths, SUBWORDS.batch_tokens, seed=1, process=1, num_processes=2)
+            sampler = TokenBatchSampler(
+                data.lengths, SUBWORDS.batch_tokens, seed=1, process=1, num_processes=2
+            )
             sampler.epoch = epoch
             loaders.append(list(make_dataloader(data, sampler)))
         for batches in zip(*loaders, strict=True):
@@ -564,10 +662,14 @@ def test_an_index_outside_is_an_error(plain):
             train[index]
 
 
-@pytest.mark.parametrize("kind", ["tsv", "halves", "json", "several", "jsonl.gz", "halves.zst", "parquet", "saved"])
+@pytest.mark.parametrize(
+    "kind", ["tsv", "halves", "json", "several", "jsonl.gz", "halves.zst", "parquet", "saved"]
+)
 def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monkeypatch, kind):
     write_data(tmp_path, pairs, kind)
-    assert needs_preparing(tmp_path, WORDS) == (kind in ("jsonl.gz", "halves.zst", "parquet", "saved"))
+    assert needs_preparing(tmp_path, WORDS) == (
+        kind in ("jsonl.gz", "halves.zst", "parquet", "saved")
+    )
     size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
     monkeypatch.setattr(large, "LARGE_BYTES", size - 1)
     assert needs_preparing(tmp_path, WORDS)
@@ -575,8 +677,13 @@ def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monk
 
 def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     monkeypatch.setattr(large, "SHARD_LINES", 1000)
-    signs = [chr(number) for number in [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]]
-    texts = ["".join(signs[start::1700]) for start in range(1700)]  # about 40 signs each, some of them Chinese
+    signs = [
+        chr(number)
+        for number in [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]
+    ]
+    texts = [
+        "".join(signs[start::1700]) for start in range(1700)
+    ]  # about 40 signs each, some of them Chinese
     rows = [("One and two and three and four and five and six.", text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": rows[:1]}, "tsv")
     (tmp_path / "dev.tsv").write_text("Two.\t二。\n", encoding="utf-8")
@@ -591,11 +698,20 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
 def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
     argv = f"--data {plain[0]} --config tiny --src-segmentation subwords --tgt-segmentation subwords".split()
-    argv += "--sharing three-way --max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
+    argv += (
+        "--sharing three-way --max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
+    )
     assert large.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["train", "dev", "test"] and lines[1].split() == ["lines", "140", "30", "20"]
-    assert lines[-1] == f"prepared in {tmp_path / plain[1].name}" and len(lines) == 3 + len(STEPS) + 1
+    assert lines[0].split() == ["train", "dev", "test"] and lines[1].split() == [
+        "lines",
+        "140",
+        "30",
+        "20",
+    ]
+    assert (
+        lines[-1] == f"prepared in {tmp_path / plain[1].name}" and len(lines) == 3 + len(STEPS) + 1
+    )
     assert large.main(argv) == 0 and capsys.readouterr().out.splitlines() == lines[-1:]
 
 
@@ -604,13 +720,24 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
     for name, content in (("dev.tsv", GOOD[:5000]), ("train.tsv.gz", gzip.compress(GOOD)[:-9])):
         (tmp_path / "damaged").mkdir(exist_ok=True)
         (tmp_path / "damaged" / name).write_bytes(content)
-    wrong = "--config huge", f"--data {tmp_path}/none", "--dropout 2", f"--data {tmp_path}/damaged --workers 1"
+    wrong = (
+        "--config huge",
+        f"--data {tmp_path}/none",
+        "--dropout 2",
+        f"--data {tmp_path}/damaged --workers 1",
+    )
     for argv in map(str.split, wrong):
         assert large.main(argv) == 2
         captured = capsys.readouterr()
-        assert captured.err.startswith("error: ") and captured.err.count("\n") == 1 and not captured.out
+        assert (
+            captured.err.startswith("error: ")
+            and captured.err.count("\n") == 1
+            and not captured.out
+        )
     with pytest.raises(SystemExit) as stopped:
         large.main(["--wings", "2"])
     assert stopped.value.code == 2
     done = run_python("-m", "data_large.prepare", "--data", tmp_path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "holds no dev.tsv" in done.stderr, done.stderr
+    assert (
+        done.returncode == 2 and done.stderr.count("\n") == 1 and "holds no dev.tsv" in done.stderr
+    ), done.stderr

@@ -19,12 +19,23 @@ from notebooks import training, translation
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_format_trains_and_translates(kind, pairs, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr(large, "default_workers", lambda: 1)  # starting processes is tested elsewhere
+    monkeypatch.setattr(
+        large, "default_workers", lambda: 1
+    )  # starting processes is tested elsewhere
     data, run = tmp_path / "data", str(tmp_path / "run")
     data.mkdir()
     write_data(data, pairs, kind)
-    assert training.main(["--data", str(data), *"--config tiny --steps 20 --eval-steps 10 --run".split(), run]) == 0
-    assert (tmp_path / "prepared").exists() == large.needs_preparing(data, Config()) == (kind not in PLAIN)
+    assert (
+        training.main(
+            ["--data", str(data), *"--config tiny --steps 20 --eval-steps 10 --run".split(), run]
+        )
+        == 0
+    )
+    assert (
+        (tmp_path / "prepared").exists()
+        == large.needs_preparing(data, Config())
+        == (kind not in PLAIN)
+    )
     printed = capsys.readouterr()
     assert "140 pairs to train on" in printed.out and printed.err.count("step/s") > 0
     assert translation.main(["--run", run, "--beam-size", "2", "He went home.", ""]) == 0
@@ -46,13 +57,19 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):
         write_data(tmp_path / kind, pairs, kind)
         config = replace(Config.preset("tiny"), dtype="float32", steps=10, eval_steps=5)
         records = training.run_training(tmp_path / kind, config, tmp_path / f"run-{kind}")
-        logs.append([(record["loss"], record["dev_loss"], record["dev_bleu"]) for record in records])
+        logs.append(
+            [(record["loss"], record["dev_loss"], record["dev_bleu"]) for record in records]
+        )
     assert logs[0] == logs[1]
 
 
 def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path):  # noqa: F811
     write_data(tmp_path, pairs, "tsv.gz")
-    options = ["--data", tmp_path, *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3 --run".split()]
+    options = [
+        "--data",
+        tmp_path,
+        *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3 --run".split(),
+    ]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2]
     try:
         two = run_python(*launch, "-m", "notebooks.training", "--", *options, tmp_path / "two")
@@ -64,8 +81,12 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
         folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
         shutil.rmtree(folder, ignore_errors=True)
         Path(f"{folder}.lock").unlink(missing_ok=True)
-    for left, right in zip(read_records(tmp_path / "one"), read_records(tmp_path / "two"), strict=True):
-        assert all(math.isclose(left[key], right[key], rel_tol=1e-5) for key in ("loss", "dev_loss"))
+    for left, right in zip(
+        read_records(tmp_path / "one"), read_records(tmp_path / "two"), strict=True
+    ):
+        assert all(
+            math.isclose(left[key], right[key], rel_tol=1e-5) for key in ("loss", "dev_loss")
+        )
 
 
 def test_accelerate_launches_it_too(small_data, tmp_path):
@@ -78,9 +99,21 @@ def test_accelerate_launches_it_too(small_data, tmp_path):
         "--num_machines",
         1,
     ]
-    options = ["--data", small_data, *"--config tiny --steps 4 --eval-steps 2 --run".split(), tmp_path / "run"]
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --steps 4 --eval-steps 2 --run".split(),
+        tmp_path / "run",
+    ]
     done = run_python(
-        *launch, "--mixed_precision", "no", "--dynamo_backend", "no", "-m", "notebooks.training", *options
+        *launch,
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "-m",
+        "notebooks.training",
+        *options,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4

@@ -71,7 +71,9 @@ def test_is_executed_from_top_to_bottom_without_errors_or_warnings(notebook):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for output in (output for cell in cells for output in cell.outputs):
         assert output.output_type != "error"
-        assert "Warning" not in output.get("text", "") and "missing from" not in output.get("text", "")
+        assert "Warning" not in output.get("text", "") and "missing from" not in output.get(
+            "text", ""
+        )
 
 
 def test_no_two_code_cells_without_prose_between_them(notebook):
@@ -95,14 +97,19 @@ def test_outputs_that_are_not_compared_are_asserted(notebook):
         printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
         if "nbval-ignore-output" in tags and printed:
             following = notebook.cells[notebook.cells.index(cell) :][:3]
-            assert any("assert" in other.source or "the same dev loss" in other.source for other in following), (
-                cell.source[:80]
-            )
+            assert any(
+                "assert" in other.source or "the same dev loss" in other.source
+                for other in following
+            ), cell.source[:80]
 
 
 def test_every_picture_has_a_text_for_those_who_cannot_see_it(notebook):
-    pictures = [o for cell in code_cells(notebook) for o in cell.outputs if "image/png" in o.get("data", {})]
-    assert pictures and all(len(o.metadata.get("image/png", {}).get("alt", "")) > 20 for o in pictures)
+    pictures = [
+        o for cell in code_cells(notebook) for o in cell.outputs if "image/png" in o.get("data", {})
+    ]
+    assert pictures and all(
+        len(o.metadata.get("image/png", {}).get("alt", "")) > 20 for o in pictures
+    )
 
 
 def test_the_map_stands_near_the_top(notebook, path):
@@ -127,7 +134,9 @@ def test_the_teachers_page_gives_the_minutes_that_the_notebooks_give():
         assert f"Reading: {reading} minutes. Running: {running}." in text, name
 
 
-@pytest.mark.parametrize("page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name
+)
 def test_links_of_the_pages_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
         assert "://" in link or (page.parent / link).exists(), link

@@ -26,7 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FOLDED = "<details><summary>Solution</summary>\n\n"  # how a solution's cell begins
 LIMIT = 60  # seconds for one exercise
-RESULTS = ("right", "not yet", "not filled yet", "not graded")  # all but the last as `utils.check` says them
+RESULTS = (
+    "right",
+    "not yet",
+    "not filled yet",
+    "not graded",
+)  # all but the last as `utils.check` says them
 
 
 class Exercise(NamedTuple):
@@ -70,8 +75,18 @@ def exercises(path):
     for number, cell in enumerate(cells):
         if tagged([cell], "exercise"):
             check, folded = cells[number + 2], cells[number + 3].source
-            assert tagged([check], "check") and folded.startswith(FOLDED) and folded.endswith("\n\n</details>"), path
-            found.append(Exercise(cell.source, check.source, re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]))
+            assert (
+                tagged([check], "check")
+                and folded.startswith(FOLDED)
+                and folded.endswith("\n\n</details>")
+            ), path
+            found.append(
+                Exercise(
+                    cell.source,
+                    check.source,
+                    re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1],
+                )
+            )
     return found
 
 
@@ -122,7 +137,14 @@ def verdict(names, answer, source, check):
     """What the check whose cell is `source` says about an answer; `check` is `utils.check` of the course."""
     run_each(statements(answer), names)
     names["check"] = check  # an answer may have defined one, too
-    exec(compile(ast.Module([node for node in statements(source) if is_check(node)], []), "<check>", "exec"), names)
+    exec(
+        compile(
+            ast.Module([node for node in statements(source) if is_check(node)], []),
+            "<check>",
+            "exec",
+        ),
+        names,
+    )
     return names["_"]
 
 
@@ -136,7 +158,10 @@ def work(connection, folder, tasks):
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     sys.dont_write_bytecode = True
-    sys.path[:0] = [str(folder), str(ROOT)]  # the course stands in for what was not handed in: utils.py, the data
+    sys.path[:0] = [
+        str(folder),
+        str(ROOT),
+    ]  # the course stands in for what was not handed in: utils.py, the data
     os.chdir(folder / "notebooks")
     notebook = names = None
     for task in tasks:
@@ -165,7 +190,11 @@ def run_tasks(folder, tasks):
             while tasks and alive:
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
-                yield connection.recv() if alive else f"not yet. It was stopped after {LIMIT} s: an endless loop?"
+                yield (
+                    connection.recv()
+                    if alive
+                    else f"not yet. It was stopped after {LIMIT} s: an endless loop?"
+                )
         except EOFError:
             process.join(1)
             yield f"not yet. It ended Python itself, with exit status {process.exitcode}"
@@ -192,10 +221,17 @@ def answers(folder, path):
     cells, ours = nbformat.read(copy, as_version=4).cells, exercises(path)
     theirs = [cell.source for cell in tagged(cells, "exercise")]
     if len(theirs) != len(ours):
-        raise ValueError(f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; restore the tags or the cells")
-    code = other_cells(cells) + [exercise.check for exercise in ours]  # checks import something, too
+        raise ValueError(
+            f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; restore the tags or the cells"
+        )
+    code = other_cells(cells) + [
+        exercise.check for exercise in ours
+    ]  # checks import something, too
     numbered = enumerate(zip(theirs, ours), start=1)
-    return [Task(path.stem, number, code, answer, exercise.check) for number, (answer, exercise) in numbered]
+    return [
+        Task(path.stem, number, code, answer, exercise.check)
+        for number, (answer, exercise) in numbered
+    ]
 
 
 def grade(folder):
@@ -207,9 +243,15 @@ def grade(folder):
             found += answers(place, path)
         except Exception as error:  # a copy's file may be anything
             numbers = range(1, len(exercises(path)) + 1)
-            found += [Grade(str(folder), path.stem, number, "not graded", str(error)) for number in numbers]
+            found += [
+                Grade(str(folder), path.stem, number, "not graded", str(error))
+                for number in numbers
+            ]
     texts = run_tasks(place, [task for task in found if isinstance(task, Task)])
-    return [entry if isinstance(entry, Grade) else to_grade(folder, entry, next(texts)) for entry in found]
+    return [
+        entry if isinstance(entry, Grade) else to_grade(folder, entry, next(texts))
+        for entry in found
+    ]
 
 
 def to_grade(folder, task, text):
@@ -233,8 +275,12 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         "grade.py", description="Grades filled copies of the course with the checks of this one."
     )
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a filled copy: it holds notebooks/")
-    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write the grades to this file, too")
+    parser.add_argument(
+        "folders", nargs="+", type=Path, metavar="FOLDER", help="a filled copy: it holds notebooks/"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.csv", help="write the grades to this file, too"
+    )
     options = parser.parse_args(arguments)
     missing = [str(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
     if missing:
@@ -249,7 +295,9 @@ def main(arguments=None):
         print_table(folder, found)
         grades += found
     if options.out:
-        with open(options.out, "w", newline="", encoding="utf-8-sig") as file:  # the mark by which Excel knows UTF-8
+        with open(
+            options.out, "w", newline="", encoding="utf-8-sig"
+        ) as file:  # the mark by which Excel knows UTF-8
             csv.writer(file).writerows([Grade._fields, *grades])
     return 0
 

@@ -36,7 +36,11 @@ GENERATOR = 'content="tools/pages.py"'
 
 # Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far as a pattern allows.
 FONTS = {
-    "cjk": ("mplfonts", "fonts/NotoSansCJKsc-Regular.otf", r"[\u2e80-\U0003ffff]"),  # Latin text keeps its own quotes
+    "cjk": (
+        "mplfonts",
+        "fonts/NotoSansCJKsc-Regular.otf",
+        r"[\u2e80-\U0003ffff]",
+    ),  # Latin text keeps its own quotes
     "mono": ("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf", r"."),
     "math": ("ziamath", "fonts/STIXTwoMath-Regular.ttf", r"."),
 }
@@ -55,7 +59,9 @@ def to_mathml(latex, block):
     try:
         mathml = LATEX.convert_with_local_state(latex, displaystyle=block)
     except LatexError as error:
-        raise PagesError(f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}") from error
+        raise PagesError(
+            f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
+        ) from error
     # \overline comes as a combining character, which browsers draw beside its letters; this one is drawn above
     return re.sub("<mo[^>]*>\u0332</mo></mover>", "<mo>\u203e</mo></mover>", mathml)
 
@@ -78,7 +84,9 @@ class Renderer(IPythonRenderer):
         return self.block_math(rf"\begin{{{name}}}{body}\end{{{name}}}")
 
     def heading(self, text, level, **attributes):
-        anchor = "-".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())  # as Jupyter names it
+        anchor = "-".join(
+            html.unescape(re.sub(r"<[^>]+>", "", text)).split()
+        )  # as Jupyter names it
         return f'<h{level} id="{html.escape(anchor)}">{text}</h{level}>\n'
 
     def link(self, text, url, title=None):
@@ -105,7 +113,12 @@ class Exporter(HTMLExporter):
     def __init__(self, pages, images):
         config = Config({"ExtractOutputPreprocessor": {"enabled": True}})
         loader = FileSystemLoader(TOOLS)
-        super().__init__(config=config, template_name="basic", template_file="pages.html.j2", extra_loaders=[loader])
+        super().__init__(
+            config=config,
+            template_name="basic",
+            template_file="pages.html.j2",
+            extra_loaders=[loader],
+        )
         self.pages, self.images = pages, images
 
     @pass_context
@@ -113,7 +126,9 @@ class Exporter(HTMLExporter):
         renderer = Renderer(context["resources"]["source"], self.pages, self.images)
         page = MarkdownWithMath(renderer=renderer).render(source)
         # no line may end between a formula and its bracket or comma
-        return re.sub(r"([^\s<>]*<math>.*?</math>[^\s<>]*)", r'<span class="unbroken">\1</span>', page)
+        return re.sub(
+            r"([^\s<>]*<math>.*?</math>[^\s<>]*)", r'<span class="unbroken">\1</span>', page
+        )
 
 
 def without_bars(notebook):
@@ -137,7 +152,9 @@ def front_page(readme):
     first, *sections = re.split(r"^(?=## )", readme, flags=re.MULTILINE)
     if not any(section.startswith("## The notebooks") for section in sections):
         raise PagesError('README.md has no section "The notebooks"')
-    return first + "".join(sorted(sections, key=lambda section: not section.startswith("## The notebooks")))
+    return first + "".join(
+        sorted(sections, key=lambda section: not section.startswith("## The notebooks"))
+    )
 
 
 def title_of(notebook):
@@ -151,7 +168,9 @@ def narrow_roots(font):
     width = font["hmtx"][small][0]
     variants = font["MATH"].table.MathVariants
     signs = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(small)]
-    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord} | {p.glyph for p in signs.GlyphAssembly.PartRecords}
+    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord} | {
+        p.glyph for p in signs.GlyphAssembly.PartRecords
+    }
     for name in names - {small}:
         glyph, (advance, left) = font["glyf"][name], font["hmtx"][name]
         glyph.coordinates.scale((width / advance, 1))
@@ -163,7 +182,9 @@ def write_fonts(folder, text):
     """Writes the fonts of the site, each with those of these characters that it has."""
     folder.mkdir()
     for name, (package, file, pattern) in FONTS.items():
-        options = subset.Options(flavor="woff", name_IDs=["*"], hinting=False)  # all names: they hold the licence
+        options = subset.Options(
+            flavor="woff", name_IDs=["*"], hinting=False
+        )  # all names: they hold the licence
         options.drop_tables.append("FFTM")
         path = Path(importlib.util.find_spec(package).submodule_search_locations[0]) / file
         font = subset.load_font(path, options)
@@ -178,18 +199,25 @@ def write_fonts(folder, text):
 def build(root, folder):
     """Writes the site of the course in `root` to a new folder; returns how many notebooks it has."""
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    pages = {path: f"{path.stem}.html" for path in paths} | {root / name: page for name, page in READMES.items()}
+    pages = {path: f"{path.stem}.html" for path in paths} | {
+        root / name: page for name, page in READMES.items()
+    }
     sources = {}
     for path in pages:
         if path.suffix == ".ipynb":
             sources[path] = without_bars(without_widgets(nbformat.read(path, as_version=4)))
         else:
             text = path.read_text(encoding="utf-8")
-            sources[path] = markdown_notebook(front_page(text) if pages[path] == "index.html" else text)
+            sources[path] = markdown_notebook(
+                front_page(text) if pages[path] == "index.html" else text
+            )
 
     images = {}
     exporter = Exporter(pages, images)
-    before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:])) | {root / "README.md": paths[0]}
+    before, after = (
+        dict(zip(paths[1:], paths)),
+        dict(zip(paths, paths[1:])) | {root / "README.md": paths[0]},
+    )
 
     def link(path):
         """What the navigation needs of a page."""
@@ -224,15 +252,25 @@ def check_replaceable(out):
     if not out.is_dir():
         raise PagesError(f"{out} is a file: choose another folder")
     names = {path.name for path in out.iterdir()}
-    strangers = sorted(n for n in names - {"style.css", "fonts", "images"} if not n.endswith(".html"))
+    strangers = sorted(
+        n for n in names - {"style.css", "fonts", "images"} if not n.endswith(".html")
+    )
     index = out / "index.html"
-    if strangers or names and not (index.is_file() and GENERATOR in index.read_text(encoding="utf-8")):
-        raise PagesError(f"{out} holds something else ({(strangers or sorted(names))[0]}): choose another folder")
+    if (
+        strangers
+        or names
+        and not (index.is_file() and GENERATOR in index.read_text(encoding="utf-8"))
+    ):
+        raise PagesError(
+            f"{out} holds something else ({(strangers or sorted(names))[0]}): choose another folder"
+        )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)")
+    parser.add_argument(
+        "out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)"
+    )
     out = Path(os.path.abspath(parser.parse_args().out))
     try:
         check_replaceable(out)

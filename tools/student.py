@@ -34,7 +34,10 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^(make test +# ).*", r"\1the unit tests, run on your version of the classes"),
         (r"^.*--nbval.*\n", ""),
         (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
-        (r"^(?=## Two commands\n)", (ROOT / "tools" / "student.md").read_text(encoding="utf-8") + "\n"),
+        (
+            r"^(?=## Two commands\n)",
+            (ROOT / "tools" / "student.md").read_text(encoding="utf-8") + "\n",
+        ),
     ],
     "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
 }
@@ -47,7 +50,9 @@ class CopyError(Exception):
 def tracked_files():
     """The files of this checkout that Git tracks and a student needs, as paths from its root."""
     try:
-        done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, encoding="utf-8")
+        done = subprocess.run(
+            ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, encoding="utf-8"
+        )
     except FileNotFoundError:
         raise CopyError("git is needed to list the project's files, and is not installed") from None
     names = [name for name in done.stdout.split("\0") if name]
@@ -62,7 +67,9 @@ def changed(name, text):
     for pattern, replacement in CHANGES.get(name, []):
         text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
         if count == 0:
-            raise CopyError(f"{name} has changed: {pattern!r}, in tools/student.py, is no longer found there")
+            raise CopyError(
+                f"{name} has changed: {pattern!r}, in tools/student.py, is no longer found there"
+            )
     return text
 
 
@@ -72,10 +79,14 @@ def without_solutions(name, text):
     kept = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
     holes = tagged(kept, "exercise")
     if len(notebook.cells) - len(kept) != len(holes):
-        raise CopyError(f"{name}: a folded solution is wanted for each of its {len(holes)} exercises")
+        raise CopyError(
+            f"{name}: a folded solution is wanted for each of its {len(holes)} exercises"
+        )
     for number, hole in enumerate(holes, start=1):
         if "raise NotImplementedError" not in hole.source:
-            raise CopyError(f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back")
+            raise CopyError(
+                f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
+            )
     for cell in kept:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
         if cell.cell_type == "code":
@@ -87,7 +98,9 @@ def without_solutions(name, text):
 def write_copy(out):
     """Writes the copy to the new folder `out`, all of it or nothing."""
     if os.path.lexists(out):
-        raise CopyError(f"{out} exists already, and was not changed. Name another folder, or remove it")
+        raise CopyError(
+            f"{out} exists already, and was not changed. Name another folder, or remove it"
+        )
     names = tracked_files()
     temporary = out.with_name(f"{out.name}.{os.getpid()}.tmp")
     try:
@@ -109,9 +122,12 @@ def write_copy(out):
 def main(arguments=None):
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(
-        "student.py", description="Writes a student's copy of the course, without solutions and outputs."
+        "student.py",
+        description="Writes a student's copy of the course, without solutions and outputs.",
     )
-    parser.add_argument("out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student")
+    parser.add_argument(
+        "out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student"
+    )
     out = parser.parse_args(arguments).out
     try:
         write_copy(out)

@@ -16,7 +16,9 @@ def without_widgets(notebook):
     """The notebook with the pictures of widgets instead of them; those that have none leave nothing."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            kept = [o for o in cell.outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
+            kept = [
+                o for o in cell.outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data
+            ]
             for output in kept:
                 output.get("data", {}).pop(WIDGET, None)
             cell.outputs = kept

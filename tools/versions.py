@@ -20,7 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "tests" / "versions.md"
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
-TESTS = {"tests": ["tests/"], "notebooks": ["--nbval", *sorted((ROOT / "notebooks").glob("[01][0-9]_*.ipynb"))[:15]]}
+TESTS = {
+    "tests": ["tests/"],
+    "notebooks": ["--nbval", *sorted((ROOT / "notebooks").glob("[01][0-9]_*.ipynb"))[:15]],
+}
 
 
 def uv(*arguments):
@@ -45,18 +48,30 @@ def direct_versions(folder):
     """{package: version} of what pyproject.toml names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = project["dependencies"] + project["optional-dependencies"]["dev"]
-    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.txt").read_text(), flags=re.MULTILINE))
-    return {name: pins[name] for name in sorted(re.match(r"[\w-]+", line)[0].lower() for line in named)}
+    pins = dict(
+        re.findall(
+            r"^([\w.-]+)==(\S+)", (folder / "requirements.txt").read_text(), flags=re.MULTILINE
+        )
+    )
+    return {
+        name: pins[name] for name in sorted(re.match(r"[\w-]+", line)[0].lower() for line in named)
+    }
 
 
 def run_tests(folder):
     """{tests or notebooks: pytest's closing line}."""
-    variables = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONUTF8": "1"}
+    variables = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONUTF8": "1",
+    }
     closing = {}
     for name, arguments in TESTS.items():
         command = [folder / "bin" / "python", "-m", "pytest", *arguments]
         lines = []
-        with subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True
+        ) as process:
             for line in process.stdout:
                 print(line, end="", flush=True)
                 lines.append(line.strip())
@@ -83,14 +98,22 @@ def write_report(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=list(RESOLUTIONS), metavar="|".join(RESOLUTIONS))
+    parser.add_argument(
+        "names", nargs="*", default=list(RESOLUTIONS), metavar="|".join(RESOLUTIONS)
+    )
     results = {}
     for name in parser.parse_args().names:
         folder = environment(name)
         results[name] = direct_versions(folder), run_tests(folder)
     write_report(results)
     print(f"written: {REPORT}")
-    return int(any("failed" in line or "error" in line for _, lines in results.values() for line in lines.values()))
+    return int(
+        any(
+            "failed" in line or "error" in line
+            for _, lines in results.values()
+            for line in lines.values()
+        )
+    )
 
 
 if __name__ == "__main__":

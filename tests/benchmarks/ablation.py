@@ -34,7 +34,10 @@ ABLATIONS = {  # name: settings changed
 
 def without_positions():
     """A context in which the table of positions is all zeros."""
-    return mock.patch("notebooks.positional_encoding.sinusoids", lambda length, d_model: torch.zeros(length, d_model))
+    return mock.patch(
+        "notebooks.positional_encoding.sinusoids",
+        lambda length, d_model: torch.zeros(length, d_model),
+    )
 
 
 def run_ablation(name, data, runs, config):
@@ -43,17 +46,28 @@ def run_ablation(name, data, runs, config):
     with without_positions() if name == "no positions" else nullcontext():
         records = run_training(data, replace(config, **ABLATIONS[name]), run)
         scores, pairs, translations = score(run, data, "test")
-    curve = {record["step"]: round(record["dev_loss"], 4) for record in records if "dev_loss" in record}
-    early = {record["step"]: round(record["loss"], 4) for record in records if record["step"] <= 400}
+    curve = {
+        record["step"]: round(record["dev_loss"], 4) for record in records if "dev_loss" in record
+    }
+    early = {
+        record["step"]: round(record["loss"], 4) for record in records if record["step"] <= 400
+    }
     row = {"name": name, "changes": ABLATIONS[name], "dev_loss": curve, "train_loss": early}
     row |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
-    return row, [reference for _, reference in pairs], translations["beam"], scores["beam"]["bleu_signature"]
+    return (
+        row,
+        [reference for _, reference in pairs],
+        translations["beam"],
+        scores["beam"]["bleu_signature"],
+    )
 
 
 def compare(systems, references):
     """sacreBLEU's paired bootstrap, 1,000 samples: for each name BLEU's 95 % interval, and p against the first."""
     metric = sacrebleu.BLEU(tokenize="zh", references=[references])
-    _, results = PairedTest(list(systems.items()), {"BLEU": metric}, None, test_type="bs", n_samples=1000)()
+    _, results = PairedTest(
+        list(systems.items()), {"BLEU": metric}, None, test_type="bs", n_samples=1000
+    )()
     return {
         name: {"mean": round(result.mean, 2), "interval": round(result.ci, 2), "p": result.p_value}
         for name, result in zip(results["System"], results["BLEU"])
@@ -61,22 +75,39 @@ def compare(systems, references):
 
 
 def main(
-    data=ROOT / "data_small", runs=ROOT / "runs" / "ablation", config=None, output=ROOT / "notebooks" / "ablation.json"
+    data=ROOT / "data_small",
+    runs=ROOT / "runs" / "ablation",
+    config=None,
+    output=ROOT / "notebooks" / "ablation.json",
 ):
     """All rows, printed and written."""
     config, rows, systems = config or replace(Config.preset("small"), steps=STEPS), [], {}
     for name in ABLATIONS:
         print(f"\n{name}", flush=True)
-        row, references, systems[name], signature = run_ablation(name, Path(data), Path(runs), config)
+        row, references, systems[name], signature = run_ablation(
+            name, Path(data), Path(runs), config
+        )
         rows.append(row)
     for name, found in compare(systems, references).items():
         next(row for row in rows if row["name"] == name)["bootstrap"] = found
-    made = {"command": "make ablation", "steps": config.steps, "sentences": len(references), "signature": signature}
+    made = {
+        "command": "make ablation",
+        "steps": config.steps,
+        "sentences": len(references),
+        "signature": signature,
+    }
     write_json(
-        Path(output), {**made, "dtype": read_json(Path(runs) / "as-it-is" / "config.json")["dtype"], "rows": rows}
+        Path(output),
+        {
+            **made,
+            "dtype": read_json(Path(runs) / "as-it-is" / "config.json")["dtype"],
+            "rows": rows,
+        },
     )
     for row in rows:
-        print(f"{row['name']:24} beam BLEU {row['beam']['bleu']:5.2f}  {json.dumps(row['bootstrap'])}")
+        print(
+            f"{row['name']:24} beam BLEU {row['beam']['bleu']:5.2f}  {json.dumps(row['bootstrap'])}"
+        )
 
 
 if __name__ == "__main__":

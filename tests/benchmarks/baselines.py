@@ -39,9 +39,16 @@ class Attention(nn.Module):
             layer(x).view(rows, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
             for layer, x in zip(self.maps, (query, key, value))
         )
-        scores = (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])).masked_fill(mask == 0, -1e9)
+        scores = (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])).masked_fill(
+            mask == 0, -1e9
+        )
         weights = F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
-        return self.maps[3]((weights @ value).transpose(1, 2).contiguous().view(rows, -1, self.heads * value.shape[-1]))
+        return self.maps[3](
+            (weights @ value)
+            .transpose(1, 2)
+            .contiguous()
+            .view(rows, -1, self.heads * value.shape[-1])
+        )
 
 
 class Layer(nn.Module):
@@ -53,7 +60,10 @@ class Layer(nn.Module):
         self.attentions = nn.ModuleList(
             Attention(config.d_model, config.num_heads, config.dropout) for _ in range(attentions)
         )
-        self.inner, self.outer = nn.Linear(config.d_model, config.d_ff), nn.Linear(config.d_ff, config.d_model)
+        self.inner, self.outer = (
+            nn.Linear(config.d_model, config.d_ff),
+            nn.Linear(config.d_ff, config.d_model),
+        )
         self.norms = nn.ModuleList(Norm(config.d_model) for _ in range(attentions + 1))
 
     def drop(self, x):
@@ -73,7 +83,9 @@ class CourseA(nn.Module):
     def __init__(self, config, src_vocab_size, tgt_vocab_size):
         super().__init__()
         self.width, self.dropout = config.d_model, config.dropout
-        self.embeddings = nn.ModuleList(nn.Embedding(size, config.d_model) for size in (src_vocab_size, tgt_vocab_size))
+        self.embeddings = nn.ModuleList(
+            nn.Embedding(size, config.d_model) for size in (src_vocab_size, tgt_vocab_size)
+        )
         self.register_buffer("table", sinusoids(1024, config.d_model), persistent=False)
         self.encoder = nn.ModuleList(Layer(config, 1) for _ in range(config.num_layers))
         self.decoder = nn.ModuleList(Layer(config, 2) for _ in range(config.num_layers))
@@ -97,7 +109,9 @@ class CourseA(nn.Module):
         return self.norms[1](x)
 
     def forward(self, src, tgt, src_mask, tgt_mask):
-        return self.projection(self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask)).log_softmax(dim=-1)
+        return self.projection(
+            self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask)
+        ).log_softmax(dim=-1)
 
 
 def course_a_step(model, batch, optimizer, smoothing=0.1):
@@ -153,7 +167,9 @@ def course_a_data(path, source, target, rows=64):
     ids = []
     for side in sides:
         counts = Counter(token for tokens in side for token in tokens)
-        table = {token: number for number, (token, _) in enumerate(counts.most_common(50_000), start=4)}
+        table = {
+            token: number for number, (token, _) in enumerate(counts.most_common(50_000), start=4)
+        }
         ids.append([[table.get(token, UNK) for token in tokens] for tokens in side])
     order = sorted(range(len(ids[0])), key=lambda row: len(ids[0][row]))
     batches = []
@@ -161,11 +177,23 @@ def course_a_data(path, source, target, rows=64):
         chosen, padded = order[start : start + rows], []
         for side in ids:
             longest = max(len(side[row]) for row in chosen)
-            padded.append(np.array([side[row] + [PAD] * (longest - len(side[row])) for row in chosen]))
+            padded.append(
+                np.array([side[row] + [PAD] * (longest - len(side[row])) for row in chosen])
+            )
         src, tgt = (torch.from_numpy(side) for side in padded)
         tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]
-        look_ahead = torch.from_numpy(np.tril(np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8")))
-        batches.append((src, tgt_in, tgt_out, (src != PAD)[:, None], (tgt_in != PAD)[:, None] & look_ahead.bool()))
+        look_ahead = torch.from_numpy(
+            np.tril(np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8"))
+        )
+        batches.append(
+            (
+                src,
+                tgt_in,
+                tgt_out,
+                (src != PAD)[:, None],
+                (tgt_in != PAD)[:, None] & look_ahead.bool(),
+            )
+        )
     return batches
 
 
@@ -174,7 +202,11 @@ class TorchTransformer(nn.Module):
 
     def __init__(self, ours, config):
         super().__init__()
-        self.src_embedding, self.tgt_embedding, self.positions = ours.src_embedding, ours.tgt_embedding, ours.positions
+        self.src_embedding, self.tgt_embedding, self.positions = (
+            ours.src_embedding,
+            ours.tgt_embedding,
+            ours.positions,
+        )
         self.generator = ours.generator
         encoder = nn.TransformerEncoder(
             nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff, config.dropout, batch_first=True,
@@ -188,7 +220,9 @@ class TorchTransformer(nn.Module):
 
     def encode(self, src, src_mask):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]
-        return self.inner.encoder(self.positions(self.src_embedding(src)), src_key_padding_mask=hidden)
+        return self.inner.encoder(
+            self.positions(self.src_embedding(src)), src_key_padding_mask=hidden
+        )
 
     def decode(self, tgt, memory, src_mask, tgt_mask):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]

@@ -21,12 +21,21 @@ import torch
 
 import utils
 
-utils.device = lambda: torch.device("cpu")  # all of this is about the processor; the notebooks take the name from here
+utils.device = lambda: torch.device(
+    "cpu"
+)  # all of this is about the processor; the notebooks take the name from here
 
 import baselines
 import numpy as np
 import transformers
-from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader, make_tokenizers, pad_rows, read_pairs
+from notebooks.data_preparation import (
+    Batch,
+    TokenBatchSampler,
+    make_dataloader,
+    make_tokenizers,
+    pad_rows,
+    read_pairs,
+)
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
@@ -62,7 +71,9 @@ def machine():
     """What this machine can do, as far as it matters here."""
     can = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     flags = [
-        name for name in ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8") if can.get(name)
+        name
+        for name in ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8")
+        if can.get(name)
     ]
     return {"processor": platform.machine(), "instructions": flags, "threads": torch.get_num_threads(),
             "data_type": native_dtype(), "torch": torch.__version__, "python": platform.python_version()}  # fmt: skip
@@ -106,20 +117,26 @@ def training_jobs(batches=8):
     sizes = len(source), len(target)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
     ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
-    order = np.lexsort((train_set.lengths[:, 1], train_set.lengths[:, 0]))  # sorted once, 64 sentences a batch
+    order = np.lexsort(
+        (train_set.lengths[:, 1], train_set.lengths[:, 0])
+    )  # sorted once, 64 sentences a batch
     rows = np.array_split(order, len(order) // 64)
     chosen = np.random.default_rng(0).permutation(len(rows))[:batches]
     theirs = [Batch.collate([train_set[row] for row in rows[number]]) for number in chosen]
     criterion, jobs = LabelSmoothing(config.smoothing), {}
 
     def adam(model, **options):
-        return torch.optim.Adam(model.train().parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, **options)
+        return torch.optim.Adam(
+            model.train().parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, **options
+        )
 
     dtypes = sorted({"float32", config.dtype})
     for dtype in dtypes:
         jobs[f"ours {dtype}"] = our_job(replace(config, dtype=dtype), sizes, ours)
     model = baselines.CourseA(config, *sizes)
-    jobs["course A float32"] = steps(functools.partial(baselines.course_a_step, model, optimizer=adam(model)), theirs)
+    jobs["course A float32"] = steps(
+        functools.partial(baselines.course_a_step, model, optimizer=adam(model)), theirs
+    )
     rivals = {
         "nn.Transformer": lambda: baselines.TorchTransformer(make_model(config, *sizes), config),
         "Marian": lambda: baselines.MarianParts(baselines.marian(config, *sizes)),
@@ -128,7 +145,9 @@ def training_jobs(batches=8):
         for dtype in dtypes:
             model, settings = make(), replace(config, dtype=dtype)
             options = dict(criterion=criterion, optimizer=adam(model, fused=True), config=settings)
-            jobs[f"{name} {dtype}"] = steps(functools.partial(baselines.library_step, model, **options), ours)
+            jobs[f"{name} {dtype}"] = steps(
+                functools.partial(baselines.library_step, model, **options), ours
+            )
     return jobs
 
 
@@ -154,13 +173,19 @@ def peak(report, rounds):
             left @ right
         return 4 * 2 * 3072**3
 
-    for name, batches, changes in (("small", 6, {}), ("reference", 4, {}), ("base", 1, {"batch_tokens": 4096})):
+    for name, batches, changes in (
+        ("small", 6, {}),
+        ("reference", 4, {}),
+        ("base", 1, {"batch_tokens": 4096}),
+    ):
         config = replace(Config.preset(name), dtype=native_dtype(), **changes)
         source, target, train_set, _, _ = prepare(ROOT / "data_small", config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
         job = our_job(config, (len(source), len(target)), some)
-        attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)  # whose products can be counted
+        attention = torch.nn.attention.sdpa_kernel(
+            torch.nn.attention.SDPBackend.MATH
+        )  # whose products can be counted
         with attention, FlopCounterMode(display=False) as counter:
             tokens = job()
         speeds = alternate({"tokens": job, "matrix product": product}, rounds)
@@ -186,7 +211,9 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
 
     rows = sorted((translator.encode(sentence)[0] for sentence in sentences), key=len)
     batches = [pad_rows(rows[start : start + batch]) for start in range(0, len(rows), batch)]
-    tokens = sorted((translator.source.segmenter.segment(sentence) for sentence in sentences), key=len)
+    tokens = sorted(
+        (translator.source.segmenter.segment(sentence) for sentence in sentences), key=len
+    )
     longest = [
         max(len(ids) for ids in translator.search(src, beam_size, 1.4)) for src in batches
     ]  # of their translations
@@ -209,7 +236,9 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
 
         def job():
             for start in range(0, len(tokens), batch):
-                loaded.translate_batch(tokens[start : start + batch], beam_size=beam_size, max_decoding_length=61)
+                loaded.translate_batch(
+                    tokens[start : start + batch], beam_size=beam_size, max_decoding_length=61
+                )
             return len(tokens)
 
         return job
@@ -232,16 +261,23 @@ def translating(report, rounds):
     translator = trained()
     with tempfile.TemporaryDirectory() as folder:
         export_ctranslate2(RUN, Path(folder) / "model")
-        sentences = [english for english, _ in read_pairs(ROOT / "data_small", "test", translator.config)]
+        sentences = [
+            english for english, _ in read_pairs(ROOT / "data_small", "test", translator.config)
+        ]
         for batch, number in ((BATCH, 320), (1, 16)):
             some = sentences[:: len(sentences) // number][:number]
             for beam_size, name in ((1, "greedy"), (4, "beam 4")):
-                speeds = alternate(translating_jobs(translator, Path(folder) / "model", batch, beam_size, some), rounds)
+                speeds = alternate(
+                    translating_jobs(translator, Path(folder) / "model", batch, beam_size, some),
+                    rounds,
+                )
                 report[f"translating, {name}, batch {batch}, sentences/s"] = speeds
                 for rival in ("course A", "Marian", "CTranslate2 float32", "CTranslate2 int8"):
                     if rival in speeds:
                         against = "course A's way" if rival == "course A" else rival
-                        report["ratios"][f"{name}, batch {batch}, against {against}"] = speeds["ours"] / speeds[rival]
+                        report["ratios"][f"{name}, batch {batch}, against {against}"] = (
+                            speeds["ours"] / speeds[rival]
+                        )
 
 
 # 4 data preparation
@@ -253,7 +289,9 @@ def resident(kind="VmRSS"):
         return math.nan
     if kind == "VmRSS":
         Path("/proc/self/clear_refs").write_text("5")
-    found = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(kind)]
+    found = [
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(kind)
+    ]
     return int(found[0].split()[1]) / 1024
 
 
@@ -280,14 +318,26 @@ def data(report, rounds, sizes):
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             chosen = np.random.default_rng(0).integers(len(lines), size=size)
-            (Path(folder) / "train.tsv").write_text("\n".join(lines[row] for row in chosen) + "\n", encoding="utf-8")
+            (Path(folder) / "train.tsv").write_text(
+                "\n".join(lines[row] for row in chosen) + "\n", encoding="utf-8"
+            )
             (Path(folder) / "dev.tsv").write_text(lines[0] + "\n", encoding="utf-8")
             runs = {"ours": [], "course A": []}
             for _ in range(rounds):
                 for way, results in runs.items():
-                    command = [sys.executable, __file__, "--prepare", way, str(Path(folder) / "train.tsv")]
+                    command = [
+                        sys.executable,
+                        __file__,
+                        "--prepare",
+                        way,
+                        str(Path(folder) / "train.tsv"),
+                    ]
                     results.append(
-                        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                        json.loads(
+                            subprocess.run(
+                                command, check=True, capture_output=True, text=True
+                            ).stdout
+                        )
                     )
         for way, results in runs.items():
             for unit in ("seconds", "memory"):
@@ -312,12 +362,16 @@ def growth(report):
     """Milliseconds of a training step and of a greedy search, against length and against the number of rows."""
     import matplotlib.pyplot as plt
 
-    config = replace(Config.preset("small"), dtype=native_dtype(), max_length=1100, batch_tokens=200_000)
+    config = replace(
+        Config.preset("small"), dtype=native_dtype(), max_length=1100, batch_tokens=200_000
+    )
     model = make_model(config, 4000, 2000)
     optimizer, _ = make_optimizer(model, config, 100)
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
     shapes = {
-        "tokens in a sentence (4 sentences)": [(length, 4) for length in (16, 32, 64, 128, 256, 512, 1024)],
+        "tokens in a sentence (4 sentences)": [
+            (length, 4) for length in (16, 32, 64, 128, 256, 512, 1024)
+        ],
         "sentences (16 tokens each)": [(16, rows) for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256)],
     }
     axes = plt.subplots(1, 2, figsize=(11, 3.8))[1]
@@ -328,7 +382,9 @@ def growth(report):
             step = lambda batch=batch: (
                 train_step(model.train(), batch, LabelSmoothing(0.1), optimizer, config)[1] * 0 + 1
             )
-            search = lambda batch=batch, length=length: decode_steps(model.eval(), batch.src, length)
+            search = lambda batch=batch, length=length: decode_steps(
+                model.eval(), batch.src, length
+            )
             speeds = alternate({"training step": step, "greedy search": search}, 3)
             for name, speed in speeds.items():
                 times[name].append(1000 / float(speed))
@@ -358,20 +414,32 @@ def quality(report, seeds=3, number=400):
 
     from notebooks.positional_encoding import Dropout
 
-    plain = patch.object(Dropout, "forward", lambda self, x: torch.nn.functional.dropout(x, self.p, self.training))
+    plain = patch.object(
+        Dropout, "forward", lambda self, x: torch.nn.functional.dropout(x, self.p, self.training)
+    )
     losses = {"fast": [], "float32": []}
     for seed in range(seeds):
-        for name, dtype, change in (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain)):
+        for name, dtype, change in (
+            ("fast", "auto", contextlib.nullcontext()),
+            ("float32", "float32", plain),
+        ):
             config = replace(
-                Config.preset("small"), steps=number, eval_steps=number, bleu_sentences=0, seed=seed, dtype=dtype
+                Config.preset("small"),
+                steps=number,
+                eval_steps=number,
+                bleu_sentences=0,
+                seed=seed,
+                dtype=dtype,
             )
             with tempfile.TemporaryDirectory() as folder, change:
-                losses[name].append(run_training(ROOT / "data_small", config, Path(folder) / "run")[-1]["dev_loss"])
+                losses[name].append(
+                    run_training(ROOT / "data_small", config, Path(folder) / "run")[-1]["dev_loss"]
+                )
     report["quality, dev loss of three seeds"] = losses
     fast, slow = (statistics.mean(values) for values in losses.values())
     noise = max(max(values) - min(values) for values in losses.values())
-    report["ratios"]["quality: noise between seeds against the difference of the means"] = noise / max(
-        abs(fast - slow), 1e-9
+    report["ratios"]["quality: noise between seeds against the difference of the means"] = (
+        noise / max(abs(fast - slow), 1e-9)
     )
 
 
@@ -396,8 +464,14 @@ def main(argv):
     for stage in stages:
         stage()
         for name in report.keys() - shown:
-            numbers = ((key, value) for key, value in report[name].items() if isinstance(value, int | float))
-            print(f"{name}: {', '.join(f'{key} {value:,.4g}' for key, value in numbers)}", flush=True)
+            numbers = (
+                (key, value)
+                for key, value in report[name].items()
+                if isinstance(value, int | float)
+            )
+            print(
+                f"{name}: {', '.join(f'{key} {value:,.4g}' for key, value in numbers)}", flush=True
+            )
         shown |= report.keys()
     report["minutes"] = round((time.perf_counter() - began) / 60, 1)
     write_json(ROOT / "runs" / ("bench-full.json" if full else "bench.json"), report)

@@ -26,7 +26,11 @@ def run_killed(command, seconds, compare):
     hits = 0
     while hits < 10:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command,
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         time.sleep(random.uniform(0.1, 0.7) * seconds)
         if process.poll() is None:
@@ -53,7 +57,9 @@ def main():
     folder = Path(tempfile.mkdtemp())
     data = folder / "data"
     shutil.copytree(ROOT / "data_small", data)
-    subprocess.run(["gzip", str(data / "train.tsv")], check=True)  # so that it is prepared on the disk
+    subprocess.run(
+        ["gzip", str(data / "train.tsv")], check=True
+    )  # so that it is prepared on the disk
     training = [
         sys.executable,
         "-m",
@@ -65,7 +71,17 @@ def main():
         "--dtype",
         "float32",
     ]
-    training += ["--steps", "400", "--eval-steps", "40", "--d-model", "64", "--bleu-sentences", "20", "--run"]
+    training += [
+        "--steps",
+        "400",
+        "--eval-steps",
+        "40",
+        "--d-model",
+        "64",
+        "--bleu-sentences",
+        "20",
+        "--run",
+    ]
     prepared = ROOT / "data_large" / "prepared"
     before = set(prepared.glob("*")) if prepared.exists() else set()
 
@@ -75,16 +91,28 @@ def main():
 
     def compare_prepared():
         [cut] = new()
-        assert {p.relative_to(kept) for p in kept.rglob("*")} == {p.relative_to(cut) for p in cut.rglob("*")}
+        assert {p.relative_to(kept) for p in kept.rglob("*")} == {
+            p.relative_to(cut) for p in cut.rglob("*")
+        }
         for path in kept.rglob("*"):
-            assert path.is_dir() or path.read_bytes() == (cut / path.relative_to(kept)).read_bytes(), path
+            assert (
+                path.is_dir() or path.read_bytes() == (cut / path.relative_to(kept)).read_bytes()
+            ), path
         shutil.rmtree(cut)
 
     def compare_runs():
         assert_same_run(folder / "straight", folder / "cut")
         shutil.rmtree(folder / "cut")
 
-    preparing = [sys.executable, "-m", "data_large.prepare", "--data", str(data), "--config", "tiny"]
+    preparing = [
+        sys.executable,
+        "-m",
+        "data_large.prepare",
+        "--data",
+        str(data),
+        "--config",
+        "tiny",
+    ]
     seconds = timed(preparing)
     [straight] = new()
     kept = folder / "prepared"

@@ -22,7 +22,9 @@ from notebooks.setup import Config
 from utils import ROOT
 
 CHUNK = 10_000  # pairs written at a time
-BAR = re.compile(r"(\w+): [^\r\n]*?\[(?:(\d+):)?(\d+):(\d+)<?")  # a tqdm bar: name and the time it has run
+BAR = re.compile(
+    r"(\w+): [^\r\n]*?\[(?:(\d+):)?(\d+):(\d+)<?"
+)  # a tqdm bar: name and the time it has run
 
 
 def write_pairs(folder, count):
@@ -32,7 +34,8 @@ def write_pairs(folder, count):
     words and 39 Chinese characters, and hardly a clause twice, as in real text. The last pair of train also stands in test.
     """
     halves = [
-        (cut(english.split()), cut(chinese)) for english, chinese in read_pairs(ROOT / "data_small", "train", Config())
+        (cut(english.split()), cut(chinese))
+        for english, chinese in read_pairs(ROOT / "data_small", "train", Config())
     ]
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
@@ -49,7 +52,10 @@ def write_pairs(folder, count):
                     leaked = pairs[-1]
                 if start + len(rows) == count and split == "train":
                     pairs[-1] = leaked
-                file.writelines(json.dumps({"english": a, "chinese": b}, ensure_ascii=False) + "\n" for a, b in pairs)
+                file.writelines(
+                    json.dumps({"english": a, "chinese": b}, ensure_ascii=False) + "\n"
+                    for a, b in pairs
+                )
 
 
 def cut(tokens):
@@ -59,7 +65,9 @@ def cut(tokens):
 
 def make_pair(clauses, halves):
     """English and Chinese text of clauses, each (sentence of the front, sentence of the back)."""
-    english = " ".join(" ".join(halves[front][0][0] + halves[back][0][1]) for front, back in clauses)
+    english = " ".join(
+        " ".join(halves[front][0][0] + halves[back][0][1]) for front, back in clauses
+    )
     return english, "".join(halves[front][1][0] + halves[back][1][1] for front, back in clauses)
 
 
@@ -106,14 +114,20 @@ def run_prepare(folder, options):
         while part := os.read(stream.fileno(), 1 << 16):
             text[name] += part.decode(errors="replace")
 
-    readers = [threading.Thread(target=read, args=pair) for pair in ((process.stdout, "out"), (process.stderr, "err"))]
+    readers = [
+        threading.Thread(target=read, args=pair)
+        for pair in ((process.stdout, "out"), (process.stderr, "err"))
+    ]
     for reader in readers:
         reader.start()
     for turn in range(1 << 40):
         stage = ([stage] + [match[1] for match in BAR.finditer(text["err"])])[-1]
         sizes = anonymous_memory(process.pid)
         if sum(sizes.values()) > memory.get(stage, {"bytes": -1})["bytes"]:
-            memory[stage] = {"bytes": sum(sizes.values()), "by_process": sorted(sizes.values(), reverse=True)}
+            memory[stage] = {
+                "bytes": sum(sizes.values()),
+                "by_process": sorted(sizes.values(), reverse=True),
+            }
         disk = max(disk, folder_size(prepared) - before) if turn % 20 == 0 else disk
         if process.poll() is not None:
             break
@@ -122,8 +136,13 @@ def run_prepare(folder, options):
     for reader in readers:
         reader.join()
     if process.returncode:
-        raise SystemExit(f"data_large.prepare ended with status {process.returncode}:\n{text['err']}")
-    stages = {name: 3600 * int(h or 0) + 60 * int(m) + int(s) for name, h, m, s in BAR.findall(text["err"])}
+        raise SystemExit(
+            f"data_large.prepare ended with status {process.returncode}:\n{text['err']}"
+        )
+    stages = {
+        name: 3600 * int(h or 0) + 60 * int(m) + int(s)
+        for name, h, m, s in BAR.findall(text["err"])
+    }
     return seconds, stages, memory, disk, text["out"]
 
 

@@ -16,8 +16,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def throughput(preset, processes, folder, steps=120):
     """Target tokens a second of a short run."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command += ["-m", "notebooks.training", "--", "--config", preset, "--steps", str(steps), "--eval-steps", str(steps)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(processes),
+    ]
+    command += [
+        "-m",
+        "notebooks.training",
+        "--",
+        "--config",
+        preset,
+        "--steps",
+        str(steps),
+        "--eval-steps",
+        str(steps),
+    ]
     command += ["--bleu-sentences", "0", "--restart", "--run", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
@@ -32,7 +49,9 @@ def main(preset="small", rounds=2):
             for processes in found:
                 found[processes].append(throughput(preset, processes, Path(folder) / "run"))
     one, two = (statistics.median(values) for values in found.values())
-    print(f"{preset}: {one:,.0f} target tokens/s with 1 process, {two:,.0f} with 2: {two / one:.2f} times")
+    print(
+        f"{preset}: {one:,.0f} target tokens/s with 1 process, {two:,.0f} with 2: {two / one:.2f} times"
+    )
 
 
 if __name__ == "__main__":
