@@ -1,5 +1,6 @@
 """The importer: a notebook is a module. Faulty notebooks are made in a folder of their own with a copy of the importer."""
 
+import ast
 import importlib
 import inspect
 import pickle
@@ -50,16 +51,58 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-def test_a_notebook_imports_only_from_lower_numbers():
-    numbers = {path.stem[3:]: path.stem[:2] for path in (ROOT / "notebooks").glob("*.ipynb")}
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        for _, text in notebooks.export_cells(path):
-            for line in text.splitlines():
-                if line.startswith("from notebooks."):
-                    assert numbers[line.split()[1].removeprefix("notebooks.")] < path.stem[:2], (
-                        path.name,
-                        line,
-                    )
+PLAIN_BEFORE, PLAIN_AFTER_14, LAST = ["utils", "pictures"], [], []
+
+
+def modules():
+    """Every module of the project in the order of DESIGN: {name: source of its exported code}."""
+    folder = ROOT / "notebooks"
+    books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    names = list(books)
+    order = [*PLAIN_BEFORE, *names[:15], *PLAIN_AFTER_14, "prepare", *names[15:], *LAST]
+    files = {"utils": ROOT / "utils.py", "prepare": ROOT / "data_large" / "prepare.py"}
+    found = {}
+    for name in order:
+        if name in books:
+            found[name] = "\n\n".join(text for _, text in notebooks.export_cells(books[name]))
+        else:
+            found[name] = files.get(name, folder / f"{name}.py").read_text(encoding="utf-8")
+    return found
+
+
+def imported(source):
+    """The project's modules that a source imports anywhere, inside functions and classes too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            paths = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            paths = [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
+        else:
+            continue
+        for path in paths:
+            package, _, name = path.rpartition(".")
+            if path == "utils" or package in ("notebooks", "data_large"):
+                yield name
+
+
+def test_data_flows_one_way():
+    """No module of the project imports one that comes after it: no circle, no arrow back up."""
+    sources, before = modules(), []
+    plain = {path.stem for path in (ROOT / "notebooks").glob("*.py")} - {"__init__"}
+    assert plain <= set(sources), "a plain file that the order does not name"
+    arrows = 0
+    for name, source in sources.items():
+        for other in imported(source):
+            assert other in before, f"{name} imports {other}, which comes after it"
+            arrows += 1
+        before.append(name)
+    assert arrows > 50
+
+
+def test_an_arrow_back_up_would_be_found():
+    source = "def late():\n    from notebooks.training import train\n    import notebooks.export\n"
+    assert list(imported(source)) == ["training", "export"]
+    assert list(imported("from data_large import prepare\nimport utils")) == ["prepare", "utils"]
 
 
 def test_getsource_of_class_and_function():

@@ -8,9 +8,10 @@ import torch
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.loss import compute_loss
 from notebooks.positional_encoding import sinusoids
-from notebooks.training import precision
 from torch import nn
 from torch.nn import functional as F
+
+from utils import precision
 
 
 class Norm(nn.Module):
@@ -132,7 +133,7 @@ def course_a_step(model, batch, optimizer, smoothing=0.1):
 
 def library_step(model, batch, criterion, optimizer, config):
     """Our loss and our precision around a library's model, gradients clipped by PyTorch's own function."""
-    with precision(config):
+    with precision(config.dtype):
         loss, count = compute_loss(model, batch, criterion)
     (loss / count).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)

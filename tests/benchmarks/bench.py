@@ -40,11 +40,11 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import native_dtype, prepare, run_training, train_step
+from notebooks.training import prepare, run_training, train_step
 from notebooks.translation import Translator, export_ctranslate2
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils import ROOT, write_json
+from utils import ROOT, native_dtype, write_json
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
 # A ratio below its floor means that something broke. Floors lie well below what was measured: the first number where

@@ -1,0 +1,286 @@
+"""The figures that more than one notebook draws, their style, the map of the course, and the attention viewer."""
+
+import importlib.util
+from pathlib import Path
+
+import anywidget
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import traitlets
+from IPython.core.pylabtools import print_figure
+from IPython.display import display
+from matplotlib import font_manager
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import FancyBboxPatch
+
+# One colour for each thing throughout, from the Okabe-Ito palette, which colour-blind readers can tell apart.
+COLOURS = {
+    "train": "#0072B2",
+    "dev": "#E69F00",
+    "encoder": "#56B4E9",
+    "decoder": "#009E73",
+    "cross": "#CC79A7",
+    "wrong": "#D55E00",
+    "right": "#009E73",
+    "lit": "#F0E442",
+}
+CJK_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei",
+    "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP", "Arial Unicode MS",
+)  # fmt: skip
+
+
+def cjk_font():
+    """The name of a font that can show Chinese: the system's if it has one, else the Noto Sans CJK that mplfonts ships."""
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    name = next((name for name in CJK_FONTS if name in installed), None)
+    if name is None:
+        folder = Path(importlib.util.find_spec("mplfonts").submodule_search_locations[0])
+        path = folder / "fonts" / "NotoSansCJKsc-Regular.otf"
+        font_manager.fontManager.addfont(path)
+        name = font_manager.FontProperties(fname=path).get_name()
+    return name
+
+
+def use_style():
+    """Sets matplotlib up once: a font for Latin and one for Chinese letters, sizes that a projector shows, no clutter."""
+    plt.rcParams.update(
+        {
+            "font.family": ["DejaVu Sans", cjk_font()],
+            "font.size": 11,
+            "figure.dpi": 100,
+            "figure.constrained_layout.use": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.prop_cycle": plt.cycler(
+                color=["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"]
+            ),
+            "image.cmap": "cividis",
+        }
+    )
+
+
+use_style()
+
+
+def show(alt, figure=None):
+    """Displays a figure, the newest if none is given, with a text for those who cannot see it; then closes it."""
+    figure = figure or plt.gcf()
+    display(figure, metadata={"image/png": {"alt": alt}})
+    plt.close(figure)
+
+
+# The parts of the Transformer on the map of the series: notebook, label, left, bottom, width, height.
+MAP = [
+    (0, "00 setup", 0.0, 0.0, 1.7, 0.7), (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.7),
+    (2, "02 input embedding", 2.2, 1.0, 2.8, 0.65), (3, "03 positional encoding", 2.2, 2.1, 2.8, 0.65),
+    (2, "02 input embedding", 6.0, 1.0, 2.8, 0.65), (3, "03 positional encoding", 6.0, 2.1, 2.8, 0.65),
+    (8, "08 encoder × N", 1.9, 3.1, 3.4, 4.2), (9, "09 decoder × N", 5.7, 3.1, 3.4, 6.0),
+    (4, "04 self-attention", 2.2, 3.9, 2.8, 0.7), (7, "07 add", 2.2, 4.65, 1.35, 0.6), (5, "05 norm", 3.65, 4.65, 1.35, 0.6),
+    (6, "06 feed-forward", 2.2, 5.7, 2.8, 0.7), (7, "07 add", 2.2, 6.45, 1.35, 0.6), (5, "05 norm", 3.65, 6.45, 1.35, 0.6),
+    (4, "04 masked self-attention", 6.0, 3.9, 2.8, 0.7), (7, "07 add", 6.0, 4.65, 1.35, 0.6),
+    (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
+    (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6), (5, "05 norm", 7.45, 6.45, 1.35, 0.6),
+    (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7), (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
+    (10, "10 Transformer: all in the frame, and the generator, here", 1.9, 9.4, 7.2, 0.7),
+    (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
+    (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7), (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
+    (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7), (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
+]  # fmt: skip
+ARROWS = [
+    (3.6, 0.7, 3.6, 1.0), (7.4, 0.7, 7.4, 1.0), (3.6, 1.65, 3.6, 2.1), (7.4, 1.65, 7.4, 2.1), (3.6, 2.75, 3.6, 3.9),
+    (7.4, 2.75, 7.4, 3.9), (3.6, 5.25, 3.6, 5.7), (7.4, 5.25, 7.4, 5.7), (7.4, 7.05, 7.4, 7.5), (5.3, 6.9, 6.0, 6.1),
+    (7.4, 8.85, 7.4, 9.4), (9.1, 9.75, 10.0, 9.75), (9.1, 9.4, 10.3, 7.9), (11.9, 7.55, 11.5, 7.55),
+    (10.75, 7.2, 10.75, 6.1), (10.75, 5.4, 10.75, 4.3), (10.0, 3.95, 9.3, 3.95), (10.0, 2.15, 9.3, 2.15),
+]  # fmt: skip
+
+
+def series_map(notebook, notes=()):
+    """The whole course as one picture, as in the paper's Figure 1, with the part of this notebook lit.
+
+    `notes` are texts (x, y, text) to be written beside the arrows.
+    """
+    figure, axis = plt.subplots(figsize=(10, 5.6))
+    for number, label, left, bottom, width, height in MAP:
+        lit = number == notebook
+        frame = number in (8, 9)
+        colour = COLOURS["lit"] if lit else "#F7F7F7" if frame else "#E4E4E4"
+        box = FancyBboxPatch(
+            (left, bottom),
+            width,
+            height,
+            "round,pad=0,rounding_size=0.12",
+            fc=colour,
+            ec="#555555",
+            lw=0.8,
+        )
+        axis.add_patch(box)
+        place = (left + 0.15, bottom + 0.4) if frame else (left + width / 2, bottom + height / 2)
+        axis.text(*place, label, ha="left" if frame else "center", va="center", size=9.5)
+        if number == 7:  # the shortcut around the sublayer below
+            way = (
+                [left + 1.4, left - 0.15, left - 0.15],
+                [bottom - 0.87, bottom - 0.87, bottom + height / 2],
+            )
+            axis.plot(*way, color="#555555", lw=1)
+            axis.annotate(
+                "",
+                (left, way[1][-1]),
+                (left - 0.17, way[1][-1]),
+                arrowprops={"arrowstyle": "-|>", "color": "#555555"},
+            )
+    axis.add_patch(
+        FancyBboxPatch(
+            (1.7, 0.85),
+            7.6,
+            9.4,
+            "round,pad=0,rounding_size=0.2",
+            fill=False,
+            ec="#999999",
+            ls="--",
+        )
+    )
+    for x, y, to_x, to_y in ARROWS:
+        axis.annotate(
+            "", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1}
+        )
+    for x, y, text in notes:
+        axis.text(
+            x,
+            y,
+            text,
+            size=9.5,
+            color=COLOURS["train"],
+            va="center",
+            bbox={"fc": "white", "ec": "none", "pad": 0.5},
+        )
+    axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
+    axis.axis("off")
+    lit = " and ".join(
+        sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
+    )
+    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
+
+
+def attention_heatmap(
+    weights, rows, columns, title, axis=None, row_name="query", column_name="key"
+):
+    """One attention map: weights (len(rows), len(columns)) between 0 and 1, the tokens along both axes."""
+    if axis is None:
+        size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
+        axis = plt.subplots(figsize=size)[1]
+    image = axis.imshow(
+        torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto"
+    )
+    axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set(title=title, xlabel=column_name, ylabel=row_name)
+    if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
+        axis.figure.colorbar(image, ax=axis, label="weight")
+    return axis
+
+
+class AttentionViewer(anywidget.AnyWidget):
+    """What attends to what, to be played with: point at a word of either side, choose kind, layer and head.
+
+    `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer` (from 1) and `head`
+    (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a saved notebook, a heatmap stands for it.
+    """
+
+    _esm = Path(__file__).with_name("attention_viewer.js")
+    maps = traitlets.Dict().tag(sync=True)
+    kind = traitlets.Unicode().tag(sync=True)
+    layer = traitlets.Int(1).tag(sync=True)
+    head = traitlets.Int(0).tag(sync=True)
+
+    def __init__(self, maps, **chosen):
+        super().__init__(maps=self.prepared(maps), **{"kind": next(iter(maps)), **chosen})
+
+    @staticmethod
+    def prepared(maps):
+        """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
+        return {
+            kind: {
+                "weights": np.round(torch.as_tensor(weights).double().cpu().numpy(), 4).tolist(),
+                "queries": list(queries), "keys": list(keys), "colour": COLOURS[kind],
+            }
+            for kind, (weights, queries, keys) in maps.items()
+        }  # fmt: skip
+
+    def _repr_mimebundle_(self, **options):
+        """The widget, and the picture that front ends show when no kernel runs."""
+        shown = self.maps[self.kind]
+        heads = torch.tensor(shown["weights"][self.layer - 1])
+        weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
+        title = f"{self.kind}, layer {self.layer}, {f'head {self.head}' if self.head else 'mean of the heads'}"
+        axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
+        data, metadata = super()._repr_mimebundle_(**options)
+        picture = {
+            "image/png": print_figure(axis.figure, "png", base64=True),
+            "text/plain": f"AttentionViewer: {title}",
+        }
+        plt.close(axis.figure)
+        return {**data, **picture}, {
+            **metadata,
+            "image/png": {"alt": f"Attention map, words by words: {title}"},
+        }
+
+
+def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
+    """A boolean mask (len(rows), len(columns)): True, may attend, is filled with the colour of the side that looks."""
+    if axis is None:
+        axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
+    axis.imshow(
+        torch.as_tensor(mask).cpu().numpy(),
+        vmin=0,
+        vmax=1,
+        aspect="auto",
+        cmap=ListedColormap(["#EEEEEE", COLOURS[colour]]),
+    )
+    axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
+    axis.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
+    axis.grid(which="minor", color="white", linewidth=2)
+    axis.tick_params(which="minor", length=0)
+    axis.set(title=title, xlabel="key (attended to)", ylabel="query (attends)")
+    return axis
+
+
+def curves(x, series, title, x_label, y_label, axis=None, colours=None, **options):
+    """Lines over one x: `series` maps a name to its y values; names in COLOURS get their own colour."""
+    axis = axis or plt.subplots(figsize=(7, 3.6))[1]
+    for number, (name, values) in enumerate(series.items()):
+        axis.plot(
+            x, values, label=name, color=(colours or COLOURS).get(name, f"C{number}"), **options
+        )
+    axis.set(title=title, xlabel=x_label, ylabel=y_label)
+    if len(series) > 1:
+        axis.legend(frameon=False)
+    return axis
+
+
+def training_curves(records, axes=None):
+    """A run's log over its steps: loss on train and dev, BLEU on dev, learning rate."""
+    axes = plt.subplots(1, 3, figsize=(13, 3.4))[1] if axes is None else axes
+    for axis in axes:
+        axis.clear()
+
+    def column(name):
+        """Steps and values of the records that have it."""
+        found = [(record["step"], record[name]) for record in records if name in record]
+        return zip(*found) if found else ([], [])
+
+    axes[0].plot(*column("loss"), label="train (smoothed)", color=COLOURS["train"])
+    axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
+    axes[0].legend(frameon=False)
+    axes[1].plot(*column("dev_bleu"), "o-", color=COLOURS["dev"])
+    axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
+    for axis, title, name in zip(
+        axes,
+        ("Loss", "Greedy translations of dev", "Learning rate"),
+        ("nats per target token", "BLEU", "learning rate"),
+    ):
+        axis.set(title=title, xlabel="step", ylabel=name)
+    return axes

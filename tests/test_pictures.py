@@ -1,0 +1,43 @@
+"""The figures that notebooks share."""
+
+import torch
+from conftest import ROOT
+from matplotlib.colors import to_rgb
+
+from notebooks import pictures
+
+
+def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
+    shown = []
+    monkeypatch.setattr(pictures, "show", lambda alt, figure: shown.append((alt, figure)))
+    for notebook in range(17):
+        pictures.series_map(notebook)
+        alt, figure = shown.pop()
+        pictures.plt.close(figure)
+        lit = to_rgb(pictures.COLOURS["lit"])
+        boxes = [patch for patch in figure.axes[0].patches if patch.get_facecolor()[:3] == lit]
+        assert boxes and f"Lit here: {notebook:02}" in alt
+    assert {number for number, *_ in pictures.MAP} == set(range(17))
+
+
+def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
+    weights = torch.tensor(
+        [[[[0.25, 0.75]], [[1.0, 0.0]]]]
+    )  # one layer, two heads, one query, two keys
+    viewer = pictures.AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
+    assert viewer.kind == "cross" and viewer.maps["cross"]["weights"] == [
+        [[[0.25, 0.75]], [[1.0, 0.0]]]
+    ]
+    assert viewer.maps["cross"]["keys"] == ["The", "phone"] and viewer.maps["cross"][
+        "colour"
+    ].startswith("#")
+    data, metadata = viewer._repr_mimebundle_()
+    assert (
+        data["image/png"].startswith("iVBOR") and "application/vnd.jupyter.widget-view+json" in data
+    )
+    assert "mean of the heads" in data["text/plain"] and "cross" in metadata["image/png"]["alt"]
+    viewer.head = 2
+    assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
+    assert "http" not in (ROOT / "notebooks" / "attention_viewer.js").read_text(
+        encoding="utf-8"
+    ).replace("http://www.w3.org/2000/svg", "")
