@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parent
 
 
 def device():
-    """Where to compute: CUDA if there is one, then Apple's MPS (for one process: several cannot share it), then the CPU."""
+    """Where to compute: CUDA if there is one, then Apple's MPS, then the CPU.
+
+    MPS is for one process: several cannot share it.
+    """
     if torch.cuda.is_available():
         return torch.device("cuda")
     alone = os.environ.get("WORLD_SIZE", "1") == "1"  # as torchrun sets it
@@ -21,17 +24,16 @@ def device():
 
 
 def native_dtype():
-    """The data type for matrix products here: "bfloat16" on GPUs and x86 processors that compute it natively, else "float32"."""
+    """The data type for matrix products here: "bfloat16" where it is native, else "float32".
+
+    It is native on some GPUs and x86 processors.
+    """
     if device().type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    can = (
-        torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    )  # new in 2026
-    return (
-        "bfloat16"
-        if device().type == "cpu" and (can.get("avx512_bf16") or can.get("amx_bf16"))
-        else "float32"
-    )
+    # get_capabilities is new in 2026
+    can = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    native = device().type == "cpu" and (can.get("avx512_bf16") or can.get("amx_bf16"))
+    return "bfloat16" if native else "float32"
 
 
 def precision(dtype):
@@ -49,9 +51,8 @@ def put_in_place(temporary, path):
 def write_json(path, content, indent=1):
     """Writes JSON under a temporary name, then renames it."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(
-        json.dumps(content, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+    temporary.write_text(text, encoding="utf-8")
     put_in_place(temporary, path)
 
 
@@ -63,9 +64,9 @@ def seed_everything(seed):
 
 
 def check(name):
-    """For `@check("Exercise 1")` above a function of asserts: runs it at once, prints what is wrong, and returns that.
+    """For `@check("Exercise 1")` above a function of asserts: runs it at once.
 
-    Never raises.
+    Prints what is wrong, and returns that. Never raises.
     """
 
     def run(asserts):
@@ -75,14 +76,11 @@ def check(name):
         except AssertionError as error:
             result = f"not yet. {error}"
         except Exception as error:
-            hole = (
-                isinstance(error, NotImplementedError) and not error.args
-            )  # the hole, not a gap in PyTorch
-            result = (
-                "not filled yet"
-                if hole
-                else f"not yet. It stopped with {type(error).__name__}: {error}"
-            )
+            # a NotImplementedError with a message is a gap in PyTorch, not the hole
+            if isinstance(error, NotImplementedError) and not error.args:
+                result = "not filled yet"
+            else:
+                result = f"not yet. It stopped with {type(error).__name__}: {error}"
         print(f"{name}: {result}")
         return result
 

@@ -1,18 +1,22 @@
-"""Training data of any size, prepared once and then read by memory map: `python -m data_large.prepare --data FOLDER`.
+"""Training data of any size, prepared once and then read by memory map.
 
-Notebook 01 holds all pairs in memory; this module does the same for millions of them, with its functions. Four stages:
+The command is `python -m data_large.prepare --data FOLDER`. Notebook 01 holds all pairs in memory;
+this module does the same for millions of them, with its functions. Four stages:
 
-1. reading: every line is parsed, train is cleaned; the texts and a hash of each pair go to `work/SPLIT-NUMBER.arrow`;
-2. duplicates: which rows of train to leave out, one part of all hashes at a time, goes to `work/duplicates-NUMBER.arrow`;
-3. tokenizers: notebook 01's, made from a sample of train, go to `vocabulary.src.json` and `vocabulary.tgt.json`;
-4. encoding: the ids of both sides go to `SPLIT-NUMBER.arrow` (Arrow streams, which `datasets.Dataset.from_file` reads).
+1. reading: every line is parsed, train is cleaned; the texts and a hash of each pair go to
+   `work/SPLIT-NUMBER.arrow`;
+2. duplicates: which rows of train to leave out, one part of all hashes at a time, goes to
+   `work/duplicates-NUMBER.arrow`;
+3. tokenizers: notebook 01's, made from a sample of train, go to `vocabulary.src.json` and
+   `vocabulary.tgt.json`;
+4. encoding: the ids of both sides go to `SPLIT-NUMBER.arrow` (Arrow streams, which
+   `datasets.Dataset.from_file` reads).
 
-Each stage works on shards in a fixed order, and a shard is written under a temporary name and then renamed. So a
-preparation that was killed goes on where it was, and what comes out depends on the data and the settings only, not on
-the number of processes.
+Each stage works on shards in a fixed order, and a shard is written under a temporary name and then
+renamed. So a preparation that was killed goes on where it was, and what comes out depends on the
+data and the settings only, not on the number of processes.
 """
 
-import argparse
 import hashlib
 import inspect
 import io
@@ -45,13 +49,14 @@ from notebooks.data_preparation import (
     EOS,
     LANGUAGES,
     Tokenizer,
+    TranslationDataset,
     decode_line,
     find_split,
     make_tokenizers,
     read_json_pair,
     read_pairs,
 )
-from notebooks.setup import Config, InputError
+from notebooks.setup import Config, InputError, named_preset, run_command
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
@@ -66,14 +71,13 @@ LINE_BYTES = 1 << 16  # a longer line is no pair of sentences, and is never held
 PARTITION_PAIRS = 250_000  # pairs compared with each other at a time
 MEMORY = 2 << 30  # bytes that all processes together may take, memory-mapped files not counted
 SHARD_MEMORY = 48 << 20  # bytes that a process takes for its shard and its tokenizers
-SAMPLE_BYTES = 20_000_000  # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
+# training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
+SAMPLE_BYTES = 20_000_000
 
-# What is cleaned from train. On the 30,279 pairs of data_small/train.tsv the ratio drops 1 (0.003 %), script and length 0.
+# What is cleaned from train. Of the 30,279 pairs of data_small/train.tsv the ratio drops 1
+# (0.003 %), script and length 0.
 MAX_CHARACTERS = 2_000  # on a side
-RATIO_CHINESE = (
-    1,
-    8,
-)  # characters of the other language for one of Chinese; the mean is 3.3 for English
+RATIO_CHINESE = (1, 8)  # characters of the other language for one of Chinese; English has 3.3
 RATIO = (1 / 4, 4)  # characters of one side for one of the other, for other languages
 LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
 SCRIPTS = {code: re.compile(LATIN) for code in LANGUAGES} | {
@@ -100,24 +104,21 @@ NO_PAIR, EMPTY, LONG, LENGTH_RATIO, SCRIPT, DUPLICATE, LEAK, TOKENS = STEPS = (
 
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
-SURROGATE = re.compile(
-    "[\ud800-\udfff]"
-)  # half of a character, which JSON can spell and UTF-8 cannot
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
 def list_files(folder, split, config):
-    """All files of a split by their format: {extension: paths}. A data set saved by `datasets` has the extension ""."""
+    """All files of a split by their format: {extension: paths}.
+
+    A data set saved by `datasets` has the extension "".
+    """
     folder = Path(folder)
     if (folder / SAVED).exists():
-        names = [
-            name
-            for name in (split, {"dev": "validation"}.get(split))
-            if name and (folder / name).is_dir()
-        ]
+        possible = (split, {"dev": "validation"}.get(split))
+        names = [name for name in possible if name and (folder / name).is_dir()]
         return {"": [folder / names[0]]} if names else {}
-    texts = [
-        name + packing for name in ("tsv", "json", "jsonl", config.src) for packing in PACKINGS
-    ]
+    kinds = ("tsv", "json", "jsonl", config.src)
+    texts = [kind + packing for kind in kinds for packing in PACKINGS]
     found = {
         name: [*folder.glob(f"{split}.{name}"), *folder.glob(f"{split}-*.{name}")]
         for name in [*texts, "parquet"]
@@ -126,19 +127,20 @@ def list_files(folder, split, config):
 
 
 def find_files(folder, split, config):
-    """Notebook 01's `find_split` for all formats: (extension, files), a file being one path, or two of line-aligned halves."""
+    """Notebook 01's `find_split` for all formats: (extension, files).
+
+    A file is a tuple of one path, or of two for halves aligned line by line.
+    """
     found = list_files(folder, split, config)
     if len(found) > 1:
         raise InputError(
             f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
         )
     if not found and (Path(folder) / SAVED).exists():
-        raise InputError(
-            f"{folder}: the saved data set holds no {split}{' or validation' if split == 'dev' else ''}"
-        )
-    extension, paths = (
-        found.popitem() if found else find_split(folder, split, config)
-    )  # which raises
+        wanted = "dev or validation" if split == "dev" else split
+        raise InputError(f"{folder}: the saved data set holds no {wanted}")
+    # find_split raises where nothing is found
+    extension, paths = found.popitem() if found else find_split(folder, split, config)
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
     other = config.tgt + extension.removeprefix(config.src)
@@ -150,14 +152,16 @@ def find_files(folder, split, config):
 
 
 def raw_lines(path):
-    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long. Raises InputError if damaged."""
+    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long.
+
+    Raises InputError if the file is damaged.
+    """
     packing = PACKINGS.get(path.suffix)
     try:
-        file = (
-            io.BufferedReader(pa.input_stream(str(path), compression=packing))
-            if packing
-            else open(path, "rb")
-        )
+        if packing:
+            file = io.BufferedReader(pa.input_stream(str(path), compression=packing))
+        else:
+            file = open(path, "rb")
         with file:
             while line := file.readline(LINE_BYTES):
                 part = line
@@ -175,7 +179,10 @@ def damaged(path, error):
 
 
 def raw_rows(extension, file, config):
-    """Yields the rows of one file: a tuple of bytes (a line, or one of each half), or in a table of texts or None."""
+    """Yields the rows of one file as tuples.
+
+    They hold bytes (a line, or one of each half); those of a table hold texts or None.
+    """
     path, *other = file
     if extension in ("", "parquet"):
         yield from table_rows(path, config)
@@ -187,24 +194,27 @@ def raw_rows(extension, file, config):
             counts = [count + (line is not None) for count, line in zip(counts, row)]
             yield tuple(line or b"" for line in row)
         if counts[0] != counts[1]:
-            text = f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: they must match line by line"
-            raise InputError(text)
+            raise InputError(
+                f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: "
+                "they must match line by line"
+            )
 
 
 def table_rows(path, config):
-    """Yields (source, target) of a Parquet file or of one split of a saved data set, batch by batch."""
-    names = [(f"translation.{code}", f"translation.{LANGUAGES.get(code)}", code, LANGUAGES.get(code))
-             for code in (config.src, config.tgt)]  # fmt: skip
+    """Yields (source, target) of a Parquet file or a split of a saved data set, batch by batch."""
+    languages = [(code, LANGUAGES.get(code)) for code in (config.src, config.tgt)]
+    names = [
+        (f"translation.{code}", f"translation.{language}", code, language)
+        for code, language in languages
+    ]
     try:
         for table in table_batches(path):
             columns = [
                 next((name for name in side if name in table.column_names), None) for side in names
             ]
             if None in columns:
-                found, wanted = (
-                    ", ".join(table.column_names),
-                    " and ".join(side[2] for side in names),
-                )
+                found = ", ".join(table.column_names)
+                wanted = " and ".join(side[2] for side in names)
                 raise InputError(
                     f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
                 )
@@ -214,13 +224,12 @@ def table_rows(path, config):
 
 
 def table_batches(path):
-    """Yields the rows as tables of at most SHARD_LINES rows; the fields of a struct are columns named STRUCT.FIELD."""
+    """Yields tables of at most SHARD_LINES rows; fields of a struct are columns STRUCT.FIELD."""
     if path.is_dir():
         import datasets  # only here: it takes a second to import, and memory in every process
 
-        for table in (
-            datasets.load_from_disk(str(path)).with_format("arrow").iter(batch_size=SHARD_LINES)
-        ):
+        saved = datasets.load_from_disk(str(path)).with_format("arrow")
+        for table in saved.iter(batch_size=SHARD_LINES):
             yield table.flatten()
     else:
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
@@ -229,7 +238,10 @@ def table_batches(path):
 
 
 def parse_rows(extension, file, first, rows, config):
-    """Yields (source, target), or None where there is no pair, of raw rows; `first` is the line number of the first."""
+    """Yields (source, target) of raw rows, or None where there is no pair.
+
+    `first` is the line number of the first row.
+    """
     for number, row in enumerate(rows, start=first):
         if extension not in ("", "parquet"):
             row = tuple(decode_line(line, path, number) for line, path in zip(row, file))
@@ -254,7 +266,10 @@ def check_file(file, lines, pairs):
 
 
 def read_split(data, split, config):
-    """The pairs of dev or test in any format: a list of (source, target) texts, as notebook 01's `read_pairs` gives it."""
+    """The pairs of dev or test in any format: a list of (source, target) texts.
+
+    It is what notebook 01's `read_pairs` gives.
+    """
     extension, files = find_files(data, split, config)
     if is_plain(extension):
         return read_pairs(data, split, config)
@@ -277,7 +292,10 @@ def is_plain(extension):
 
 
 def needs_preparing(data, config):
-    """Whether a data folder is for this module: in a format that notebook 01 does not read, or too large for lists."""
+    """Whether a data folder is for this module.
+
+    It is in a format that notebook 01 does not read, or too large for lists.
+    """
     found = [find_files(data, split, config) for split in present_splits(data, config)]
     size = sum(path.stat().st_size for file in found[-1][1] for path in file)
     return size > LARGE_BYTES or not all(is_plain(extension) for extension, _ in found)
@@ -292,7 +310,10 @@ def present_splits(data, config):
 
 
 def drop_reason(pair, clean, config):
-    """Why a pair is left out, one of STEPS, or None. Only train is cleaned: scores must be on the texts as they are given."""
+    """Why a pair is left out, one of STEPS, or None.
+
+    Only train is cleaned: scores must be on the texts as they are given.
+    """
     if pair is None:
         return NO_PAIR
     source, target = (side.strip() for side in pair)
@@ -315,13 +336,16 @@ def drop_reason(pair, clean, config):
 
 
 def hash_pair(source, target):
-    """16 bytes, the same for pairs that differ only in white space or in how Unicode composes a character."""
+    """16 bytes, the same for pairs that differ only in white space or in Unicode composition."""
     sides = (" ".join(unicodedata.normalize("NFC", side).split()) for side in (source, target))
     return hashlib.blake2b("\t".join(sides).encode(), digest_size=16).digest()
 
 
 def read_shard(output, extension, file, first, rows, clean, config):
-    """Stage 1: raw rows to an Arrow file of source, target and the halves of their hash; its counts by reason."""
+    """Stage 1: raw rows to an Arrow file of source, target and both halves of their hash.
+
+    Its counts are by reason.
+    """
     counts, pairs = Counter(lines=len(rows)), []
     for pair in parse_rows(extension, file, first, rows, config):
         reason = drop_reason(pair, clean, config)
@@ -337,42 +361,37 @@ def read_shard(output, extension, file, first, rows, clean, config):
 
 
 def find_duplicates(output, part, parts, held_out, train):
-    """Stage 2: rows of train, numbered through, whose pair stands in dev, in test, or earlier in train; one part of them.
+    """Stage 2: rows of train whose pair stands in dev, in test or earlier in train; one part.
 
-    `held_out` are shards of dev and test, `train` are (shard, number of its first row). Equal pairs are in one part.
+    Rows are numbered through. `held_out` are shards of dev and test, `train` are (shard, number of
+    its first row). Equal pairs are in one part.
     """
     found = []
     for path, first in [*((path, None) for path in held_out), *train]:
         batch = read_arrow(path)
         high, low = (view(batch[name]) for name in ("high", "low"))
         here = np.flatnonzero(high % parts == part)
-        found.append(
-            (high[here], low[here], np.full(len(here), -1) if first is None else first + here)
-        )
+        numbers = np.full(len(here), -1) if first is None else first + here
+        found.append((high[here], low[here], numbers))
     high, low, rows = (np.concatenate(column) for column in zip(*found))
-    order = np.lexsort(
-        (low, high)
-    )  # equal pairs side by side, in their old order: dev and test, then train
+    # equal pairs side by side, in their old order: dev and test, then train
+    order = np.lexsort((low, high))
     high, low, rows = high[order], low[order], rows[order]
     again = 1 + np.flatnonzero((high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (rows[1:] >= 0))
     leaks = int((rows[again - 1] < 0).sum())
-    write_arrow(
-        output,
-        {"row": arrow_numbers(np.sort(rows[again]))},
-        {DUPLICATE: len(again) - leaks, LEAK: leaks},
-    )
+    counts = {DUPLICATE: len(again) - leaks, LEAK: leaks}
+    write_arrow(output, {"row": arrow_numbers(np.sort(rows[again]))}, counts)
 
 
 def kept_pairs(path, first, work, every=1, skip=0):
-    """Lists of the sources and the targets of a shard without its duplicates; `first` is the number of its first row.
+    """Lists of the sources and the targets of a shard without its duplicates.
 
-    After the first `skip` of them every `every`-th is taken. Also returns how many there were before that.
+    `first` is the number of its first row; None for dev and test, which keep all. After the first
+    `skip` of them every `every`-th is taken. Also returns how many there were before that.
     """
     batch = read_arrow(path)
     keep = np.ones(batch.num_rows, bool)
-    for file in (
-        sorted(work.glob("duplicates-*.arrow")) if first is not None else []
-    ):  # None: dev and test keep all
+    for file in sorted(work.glob("duplicates-*.arrow")) if first is not None else []:
         rows = view(read_arrow(file)["row"])
         keep[rows[slice(*np.searchsorted(rows, [first, first + len(keep)]))] - first] = False
     rows = np.flatnonzero(keep)
@@ -384,7 +403,10 @@ def kept_pairs(path, first, work, every=1, skip=0):
 
 
 def learn_tokenizers(output, train, work, config):
-    """Stage 3: notebook 01's tokenizers, from every k-th kept training pair, so that the texts are about SAMPLE_BYTES."""
+    """Stage 3: notebook 01's tokenizers, from every k-th kept pair of train.
+
+    So the texts are about SAMPLE_BYTES.
+    """
     size = sum(read_arrow(path)[name].nbytes for path, _ in train for name in ("source", "target"))
     every, seen, pairs = -(-size // SAMPLE_BYTES), 0, []
     for path, first in train:
@@ -392,24 +414,25 @@ def learn_tokenizers(output, train, work, config):
         pairs += zip(sources, targets)
         seen += count
     source, target = make_tokenizers(pairs, config)
-    source.save(
-        output.with_name("vocabulary.src.json")
-    )  # before output, which says that both are there
+    # the target's last: that `output` is there says that both are
+    source.save(output.with_name("vocabulary.src.json"))
     target.save(output)
 
 
 @lru_cache(maxsize=1)
 def load_tokenizers(folder):
-    """The source and the target tokenizer of a prepared folder; one object where they are the same."""
+    """The source and the target tokenizer of a prepared folder; one object if they are the same."""
     paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
     source = Tokenizer.load(paths[0])
-    return source, source if paths[0].read_bytes() == paths[1].read_bytes() else Tokenizer.load(
-        paths[1]
-    )
+    same = paths[0].read_bytes() == paths[1].read_bytes()
+    return source, source if same else Tokenizer.load(paths[1])
 
 
 def encode_shard(output, path, first, work, max_length):
-    """Stage 4: a shard of texts as ids without control tokens, in columns src and tgt; pairs that are too long are counted."""
+    """Stage 4: a shard of texts as ids without control tokens, in columns src and tgt.
+
+    Pairs that are too long are left out and counted.
+    """
     tokenizers = load_tokenizers(output.parent)
     dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.int32
     *sides, _ = kept_pairs(path, first, work)
@@ -418,35 +441,31 @@ def encode_shard(output, path, first, work, max_length):
         for pair in zip(*sides)
     ]
     kept = [pair for pair in pairs if max(map(len, pair)) <= max_length]
-    src, tgt = (
-        arrow_lists([pair[side] for pair in kept], pa.list_(pa.from_numpy_dtype(dtype)))
-        for side in (0, 1)
-    )
-    write_arrow(
-        output, {"src": src, "tgt": tgt}, {TOKENS: len(pairs) - len(kept), "kept": len(kept)}
-    )
+    kind = pa.list_(pa.from_numpy_dtype(dtype))
+    src, tgt = (arrow_lists([pair[side] for pair in kept], kind) for side in (0, 1))
+    counts = {TOKENS: len(pairs) - len(kept), "kept": len(kept)}
+    write_arrow(output, {"src": src, "tgt": tgt}, counts)
 
 
 # files
 
 
-# Arrow's own `pa.array` and `to_numpy` would import pandas, to see whether it has to do with that: 30 MB in each process.
+# Arrow's own `pa.array` and `to_numpy` would import pandas, to see whether they have to do with it:
+# 30 MB in each process.
 
 
 def arrow_numbers(values):
     """A numpy array as an Arrow array on the same memory."""
-    return pa.Array.from_buffers(
-        pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)]
-    )
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 def arrow_lists(rows, kind):
     """An Arrow array of strings, from their bytes, or of lists of numbers, from numpy arrays."""
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     if kind == pa.string():
-        return pa.StringArray.from_buffers(
-            len(rows), pa.py_buffer(offsets), pa.py_buffer(b"".join(rows))
-        )
+        texts = pa.py_buffer(b"".join(rows))
+        return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), texts)
     values = np.concatenate([np.empty(0, kind.value_type.to_pandas_dtype()), *rows])
     return pa.ListArray.from_arrays(arrow_numbers(offsets), arrow_numbers(values))
 
@@ -487,16 +506,20 @@ def digest(paths):
 
 
 def fingerprint(data, config):
-    """The name of a preparation: 16 hexadecimal digits from files, their names, settings, and the code that reads them."""
-    names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing".split()
+    """The name of a preparation, 16 hexadecimal digits.
+
+    They come from files, their names, settings, and the code that reads them.
+    """
+    names = (
+        "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
+    ).split()
     code = [inspect.getsource(data_preparation), Path(__file__).read_text(encoding="utf-8")]
     parts = [[getattr(config, name) for name in names], code]
     for split in present_splits(data, config):
         extension, files = find_files(data, split, config)
         paths = [path for file in files for path in file]
-        paths = (
-            paths if extension else sorted(path for path in paths[0].rglob("*") if path.is_file())
-        )
+        if not extension:  # a folder
+            paths = sorted(path for path in paths[0].rglob("*") if path.is_file())
         parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -505,7 +528,10 @@ def fingerprint(data, config):
 
 
 def default_workers():
-    """The number of processors, at most 8, and at most what keeps all processes within MEMORY, each as large as this one."""
+    """The number of processors, at most 8, and at most as many processes as MEMORY has room for.
+
+    Each is taken to be as large as this one.
+    """
     status = Path("/proc/self/status")  # on Linux
     found = re.search(r"RssAnon:\s*(\d+) kB", status.read_text()) if status.exists() else None
     here = 1024 * int(found[1]) if found else 0
@@ -513,22 +539,25 @@ def default_workers():
 
 
 def start_worker():
-    """A worker leaves Ctrl-C to its parent, and does not outlive it when it is killed without a chance to say so."""
+    """A worker leaves Ctrl-C to its parent, and does not outlive it, however that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(
-        target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True
-    ).start()
+
+    def follow():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def run_stage(name, unit, function, tasks, workers, total=None):
-    """Calls function(file, *arguments) for the tasks (output, size, *arguments) whose output is not there yet.
+    """Calls function(file, *arguments) for the tasks (output, size, *arguments) not yet done.
 
-    The function writes the file under a temporary name, and this process renames it. With 0 workers this process does
-    all. No more tasks wait than the workers need, so memory stays bounded.
+    Done is a task whose output is there. The function writes the file under a temporary name, and
+    this process renames it. With 0 workers this process does all. No more tasks wait than the
+    workers need, so memory stays bounded.
     """
-    pause = (
-        0.1 if sys.stderr.isatty() else 5
-    )  # seconds between two pictures of the bar: a file needs few
+    # seconds between two pictures of the bar: a file needs few
+    pause = 0.1 if sys.stderr.isatty() else 5
     options = dict(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
     spawn, running = multiprocessing.get_context("spawn"), deque()
     processes = ProcessPoolExecutor(workers, spawn, start_worker) if workers else nullcontext()
@@ -548,8 +577,10 @@ def run_stage(name, unit, function, tasks, workers, total=None):
             while running:
                 finish_first(running, bar)
     except BrokenProcessPool:
-        text = "was killed, perhaps for want of memory. Start again with fewer --workers; what is done is kept"
-        raise OSError(f"{name}: a worker process {text}") from None
+        raise OSError(
+            f"{name}: a worker process was killed, perhaps for want of memory. "
+            "Start again with fewer --workers; what is done is kept"
+        ) from None
 
 
 def finish_first(running, bar):
@@ -562,7 +593,10 @@ def finish_first(running, bar):
 
 
 def read_stage(data, config, work, workers):
-    """Stage 1 for all splits: {split: paths of its shards}, also kept in work/shards.json. Shards do not cross files."""
+    """Stage 1 for all splits: {split: paths of its shards}, also kept in work/shards.json.
+
+    Shards do not cross files.
+    """
     marker, shards, files = work / "shards.json", {}, []
 
     def tasks():
@@ -575,17 +609,10 @@ def read_stage(data, config, work, workers):
                     block = list(itertools.islice(rows, SHARD_LINES))
                     if not block:
                         break
-                    shards[split].append(work / f"{split}-{len(shards[split]):05}.arrow")
-                    yield (
-                        shards[split][-1],
-                        len(block),
-                        extension,
-                        file,
-                        first,
-                        block,
-                        split == "train",
-                        config,
-                    )
+                    shard = work / f"{split}-{len(shards[split]):05}.arrow"
+                    shards[split].append(shard)
+                    clean = split == "train"
+                    yield shard, len(block), extension, file, first, block, clean, config
                 files.append((file, shards[split][begin:]))
 
     if not marker.exists():
@@ -593,15 +620,14 @@ def read_stage(data, config, work, workers):
         for file, paths in files:
             counts = sum_counts(paths)
             check_file(file, counts["lines"], counts["lines"] - counts[NO_PAIR] - counts[EMPTY])
-        write_json(
-            marker, {split: [path.name for path in paths] for split, paths in shards.items()}
-        )
+        names = {split: [path.name for path in paths] for split, paths in shards.items()}
+        write_json(marker, names)
     names = json.loads(marker.read_text(encoding="utf-8"))
     return {split: [work / name for name in names[split]] for split in names}
 
 
 def run_stages(data, config, folder, workers):
-    """Fills the folder of a preparation; whatever an earlier, killed one left there is used. Returns the report."""
+    """Fills the folder of a preparation, using what a killed one left there. Returns the report."""
     work = folder / "work"
     work.mkdir(parents=True, exist_ok=True)
     for path in folder.rglob("*.tmp"):
@@ -621,29 +647,26 @@ def run_stages(data, config, folder, workers):
         counts = sum_counts(shards["train"])
         reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
         raise InputError(
-            f"{data}: cleaning leaves no pair of train ({reasons}). Are --src, --tgt and --swap right?"
+            f"{data}: cleaning leaves no pair of train ({reasons}). "
+            "Are --src, --tgt and --swap right?"
         )
     tasks = [(folder / "vocabulary.tgt.json", kept, train, work, config)]
-    run_stage(
-        "tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept
-    )  # a process gives its memory back
+    # in a process of its own if there are any: that gives its memory back
+    run_stage("tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept)
     tasks = (
-        (folder / path.name, sizes[path], path, None, work, config.max_length) for path in held_out
-    )
-    more = (
         (folder / path.name, sizes[path], path, first, work, config.max_length)
-        for path, first in train
+        for path, first in [*((path, None) for path in held_out), *train]
     )
-    run_stage(
-        "encoding", "pair", encode_shard, itertools.chain(tasks, more), workers, sum(sizes.values())
-    )
+    run_stage("encoding", "pair", encode_shard, tasks, workers, sum(sizes.values()))
     report = {"contents": {}}
     for split, paths in shards.items():
         encoded = [folder / path.name for path in paths]
         counts = sum_counts([*paths, *encoded, *(found if split == "train" else [])])
         if not counts["kept"]:
-            text = f"every pair of {split} has more than max_length {config.max_length} tokens on a side"
-            raise InputError(f"{data}: {text}")
+            raise InputError(
+                f"{data}: every pair of {split} has more than "
+                f"max_length {config.max_length} tokens on a side"
+            )
         report[split] = {step: counts[step] for step in ("lines", *STEPS, "kept")}
         write_lengths(folder / f"{split}.lengths.npy", encoded, counts["kept"])
         report["contents"][split] = digest(encoded)
@@ -651,7 +674,10 @@ def run_stages(data, config, folder, workers):
 
 
 def write_lengths(path, shards, count):
-    """The tokens of each pair with EOS as `TranslationDataset.lengths` has them: (count, 2) int32, to be memory-mapped."""
+    """The tokens of each pair with EOS, as `TranslationDataset.lengths` has them.
+
+    The file holds (count, 2) int32, to be memory-mapped.
+    """
     temporary, row = path.with_name(path.name + ".tmp"), 0
     lengths = np.lib.format.open_memmap(temporary, "w+", np.int32, (count, 2))
     for shard in map(read_arrow, shards):
@@ -663,18 +689,17 @@ def write_lengths(path, shards, count):
 
 
 def prepare(data, config, workers=None, output=None):
-    """Prepares a data folder, or finds that this is done: the path `output/FINGERPRINT`, for `load_prepared`.
+    """Prepares a data folder, or finds it done: the path `output/FINGERPRINT`, for `load_prepared`.
 
-    `workers` processes, 1 being this one; `default_workers()` if not given. `output`: PREPARED if not given. Raises
-    InputError, naming the file, for what is wrong with the data. Killed, it goes on when it is called again. A second
-    call at the same time waits for the first.
+    `workers` processes, 1 being this one; `default_workers()` if not given. `output`: PREPARED if
+    not given. Raises InputError, naming the file, for what is wrong with the data. Killed, it goes
+    on when it is called again. A second call at the same time waits for the first.
     """
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
-    make_tokenizers(
-        [("a", "b")], config
-    )  # raises for settings that do not go together, before the long work
+    # raises for settings that do not go together, before the long work
+    make_tokenizers([("a", "b")], config)
     folder = Path(output or PREPARED) / fingerprint(data, config)
     if not (folder / "report.json").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -683,9 +708,8 @@ def prepare(data, config, workers=None, output=None):
                 try:
                     report = run_stages(data, config, folder, 0 if workers == 1 else workers)
                 except InputError:
-                    shutil.rmtree(
-                        folder
-                    )  # of no use for data that has been mended: that has another fingerprint
+                    # of no use for data that has been mended: that has another fingerprint
+                    shutil.rmtree(folder)
                     raise
                 write_json(folder / "report.json", report)
                 print_report(report)
@@ -694,7 +718,10 @@ def prepare(data, config, workers=None, output=None):
 
 
 def lock_folder(folder):
-    """A context in which a preparation is ours. The lock is an open file: the system ends it with the process."""
+    """A context in which a preparation is ours.
+
+    The lock is an open file: the system ends it with the process.
+    """
     lock = FileLock(f"{folder}.lock")
     try:
         return lock.acquire(timeout=0)
@@ -715,10 +742,11 @@ def print_report(report):
 
 
 class PreparedDataset(Dataset):
-    """One split of a prepared folder, used as notebook 01's `TranslationDataset`; the ids stay on the disk.
+    """One split of a prepared folder, used as notebook 01's `TranslationDataset`.
 
-    `lengths` is a memory-mapped (N, 2) array, `dropped` counts the pairs that were too long, `fingerprint` is a SHA-256
-    of all ids. Pickled as a path, so that the processes of a `DataLoader` read the same files.
+    The ids stay on the disk. `lengths` is a memory-mapped (N, 2) array, `dropped` counts the pairs
+    that were too long, `fingerprint` is a SHA-256 of all ids. Pickled as a path, so that the
+    processes of a `DataLoader` read the same files.
     """
 
     def __init__(self, folder, split):
@@ -749,12 +777,30 @@ class PreparedDataset(Dataset):
 
 
 def load_prepared(folder):
-    """What `prepare` of notebook 15 returns, from a prepared folder: source tokenizer, target tokenizer, train and dev set."""
-    return (
-        *load_tokenizers(Path(folder)),
-        PreparedDataset(folder, "train"),
-        PreparedDataset(folder, "dev"),
+    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder."""
+    sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
+    return *load_tokenizers(Path(folder)), *sets
+
+
+def load_data(data, config):
+    """Reads train and dev of a data folder.
+
+    Returns (source tokenizer, target tokenizer, train set, dev set, dev's pairs of texts).
+    """
+    if needs_preparing(data, config):
+        return *load_prepared(prepare(data, config)), read_split(data, "dev", config)
+    pairs, dev_pairs = read_pairs(data, "train", config), read_pairs(data, "dev", config)
+    source, target = make_tokenizers(pairs, config)
+    train_set, dev_set = (
+        TranslationDataset(part, source, target, config.max_length) for part in (pairs, dev_pairs)
     )
+    for name, part in (("train", train_set), ("dev", dev_set)):
+        if not len(part):
+            raise InputError(
+                f"{data}: every pair of {name} has more than "
+                f"max_length {config.max_length} tokens on a side"
+            )
+    return source, target, train_set, dev_set, dev_pairs
 
 
 # command line
@@ -762,27 +808,20 @@ def load_prepared(folder):
 
 @dataclass(frozen=True)
 class Arguments:
-    """Prepare a data folder of any size for training. The same command again goes on where it stopped."""
+    """Prepare a data folder of any size for training.
+    The same command again goes on where it stopped."""
 
     settings: tyro.conf.OmitArgPrefixes[Config]
-    data: Path = FOLDER  # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
-    config: str = "base"  # preset: tiny, small, reference or base; every option below changes one of its settings
-    workers: int | None = (
-        None  # processes; by default as many as processors and 2 GiB of memory allow, at most 8
-    )
-
-
-def named_preset(argv, default):
-    """The settings of the preset that --config names on a command line, or of the default."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", default=default)
-    return Config.preset(parser.parse_known_args(argv)[0].config)
+    # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
+    data: Path = FOLDER
+    # preset: tiny, small, reference or base; every option below changes one of its settings
+    config: str = "base"
+    # processes; by default as many as processors and 2 GiB of memory allow, at most 8
+    workers: int | None = None
 
 
 def main(argv=None):
     """`python -m data_large.prepare`: returns the exit status."""
-    from notebooks.training import run_command  # here, since notebook 15 imports this module
-
     return run_command(prepare_command, argv)
 
 

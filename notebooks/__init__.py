@@ -1,7 +1,7 @@
-"""The notebook is the module: ``from notebooks.layer_norm import LayerNorm`` loads ``05_layer_norm.ipynb``.
+"""The notebook is the module: ``notebooks.layer_norm`` is imported from ``05_layer_norm.ipynb``.
 
-Only the cells whose first line is ``#| export`` are executed, in their order, as one module. Everything else in
-a notebook (demonstrations, proofs, figures, exercises) runs only in Jupyter.
+Only the cells whose first line is ``#| export`` are executed, in their order, as one module.
+Everything else in a notebook (demonstrations, proofs, figures, exercises) runs only in Jupyter.
 """
 
 import importlib.abc
@@ -39,7 +39,7 @@ def export_cells(path):
 
 
 def explain_syntax_error(error, path, cells):
-    """The same SyntaxError with a message that names the notebook, the cell and the line within the cell."""
+    """The same SyntaxError with a message that names the notebook, the cell and the cell's line."""
     line = error.lineno or 1
     for number, text in cells:  # noqa: B007
         length = text.count("\n") + 2  # the cells are joined with one empty line between them
@@ -47,17 +47,15 @@ def explain_syntax_error(error, path, cells):
             break
         line -= length
     title = next((row for row in text.splitlines()[1:] if row.strip()), "")
-    hint = (
-        "a magic or shell command cannot stand in an export cell"
-        if is_magic(text, line)
-        else error.msg
-    )
+    hint = error.msg
+    if is_magic(text, line):
+        hint = "a magic or shell command cannot stand in an export cell"
     where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
     return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, error.text))
 
 
 def is_magic(text, line):
-    """True when the line (counted from 1) of the cell is IPython's and not Python's: ``%time``, ``!ls``, ``name?``."""
+    """Whether the line (counted from 1) is IPython's and not Python's: ``%time``, ``!ls``, ``f?``."""
     row = (text.splitlines()[line - 1 : line] or [""])[0].strip()
     return row.startswith(("%", "!", "?")) or row.endswith("?") or "= %" in row or "= !" in row
 
@@ -75,15 +73,14 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
         return str(self.path)
 
     def get_source(self, fullname):
-        """The text of the module. It also goes into linecache, so that getsource, ``??`` and tracebacks show the
-        cell's lines and not the notebook's JSON (an entry without a modification time is never thrown out)."""
+        """The text of the module. It also goes into linecache.
+
+        So getsource, ``??`` and tracebacks show the cell's lines and not the notebook's JSON. (An
+        entry without a modification time is never thrown out.)
+        """
         text = "\n\n".join(text for _, text in export_cells(self.path)) + "\n"
-        linecache.cache[str(self.path)] = (
-            len(text),
-            None,
-            text.splitlines(keepends=True),
-            str(self.path),
-        )
+        name, lines = str(self.path), text.splitlines(keepends=True)
+        linecache.cache[name] = (len(text), None, lines, name)
         return text
 
     def get_code(self, fullname):
@@ -114,5 +111,6 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
 
 sys.meta_path.append(NotebookFinder())
 if sys.excepthook is sys.__excepthook__:
-    # Python's own hook (up to 3.12) reads the source line from the file, which is JSON; this one asks linecache.
+    # Python's own hook (up to 3.12) reads the source line from the file, which is JSON; this one
+    # asks linecache
     sys.excepthook = traceback.print_exception

@@ -14,12 +14,13 @@ import pytest
 import torch
 from hypothesis import settings
 from notebooks.data_preparation import Batch
-from notebooks.make_model import make_model
+from notebooks.make_model import make_model, read_tensors
 from notebooks.setup import Config, replace
 from notebooks.training import run_training
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"
+TINY = replace(Config.preset("tiny"), dtype="float32", bleu_sentences=0)
 
 
 # a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same examples each time)
@@ -37,6 +38,42 @@ def run_python(*arguments, cwd=ROOT, stdin=None, **environment):
         [sys.executable, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True, encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}, timeout=300,
     )  # fmt: skip
+
+
+def read_records(run):
+    """The records of a run's log."""
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def without_times(records):
+    """Records without what no two runs have in common."""
+    return [
+        {key: value for key, value in record.items() if key not in ("seconds", "tokens_per_second")}
+        for record in records
+    ]
+
+
+def assert_same_run(one, other):
+    """Equal weights, moments, positions and logs but for times."""
+    names = sorted(path.name for path in (one / "checkpoints").iterdir())
+    assert names == sorted(path.name for path in (other / "checkpoints").iterdir())
+    for file in [
+        "model.safetensors",
+        *(
+            f"checkpoints/{name}/{part}.safetensors"
+            for name in names
+            for part in ("model", "optimizer")
+        ),
+    ]:
+        left, right = read_tensors(one / file), read_tensors(other / file)
+        assert left.keys() == right.keys() and all(
+            torch.equal(left[name], right[name]) for name in left
+        ), file
+    for name in names:
+        assert (one / "checkpoints" / name / "state.json").read_text() == (
+            other / "checkpoints" / name / "state.json"
+        ).read_text()
+    assert without_times(read_records(one)) == without_times(read_records(other))
 
 
 def find_browser():

@@ -1,8 +1,19 @@
+import itertools
+import math
+
+import numpy as np
 import pytest
 import torch
-from conftest import random_batch, random_model
-from notebooks.data_preparation import Batch
-from notebooks.transformer import attention_maps
+from conftest import TINY, random_batch, random_model
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.setup import replace
+from notebooks.training import train_step
+from notebooks.transformer import attention_maps, greedy_search
+
+from utils import device
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -46,3 +57,51 @@ def test_attention_maps_of_every_layer(training):
 def test_everything_moves_with_the_model():
     model = random_model(5).to("meta")
     assert {tensor.device.type for tensor in [*model.parameters(), *model.buffers()]} == {"meta"}
+
+
+# greedy search
+
+
+def copy_rows(count, seed, shortest=3):
+    random = np.random.default_rng(seed)
+    rows = [random.integers(4, 12, random.integers(shortest, 7)).tolist() for _ in range(count)]
+    return [(row + [EOS], [BOS, *row, EOS]) for row in rows]
+
+
+def test_the_copy_task_is_learned():
+    torch.manual_seed(0)
+    config = replace(TINY, dropout=0.0, learning_rate=0.005, warmup_steps=50)
+    model = make_model(config, 12, 12).to(device())
+    optimizer, scheduler = make_optimizer(model, config, 300)
+    seen = [copy_rows(64, step + 1) for step in range(300)]
+    for rows in seen:
+        train_step(model, Batch.collate(rows).to(device()), LabelSmoothing(0.1), optimizer, config)
+        scheduler.step()
+    unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in itertools.chain(*seen)][
+        :200
+    ]
+    assert len(unseen) == 200
+    written = greedy_search(model.eval(), Batch.collate(unseen).src.to(device()), 20).tolist()
+    assert sum(row[: len(tgt) - 1] == tgt[1:] for row, (_, tgt) in zip(written, unseen)) > 190
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
+    model, batch = random_model(seed), random_batch(seed, [1, 4, 6], [1, 1, 1])
+    written = greedy_search(model, batch.src, max_length=9).tolist()
+    for row, length in zip(range(3), (1, 4, 6)):
+        ids = written[row][: written[row].index(EOS) + 1] if EOS in written[row] else []
+        limit = min(2 * (length + 1) + 10, 10)
+        assert (
+            0 < len(ids) <= limit
+            and set(written[row][len(ids) :]) <= {PAD}
+            and not {PAD, UNK, BOS} & set(ids)
+        )
+        so_far = [BOS]
+        for place, token in enumerate(ids, start=1):
+            one = Batch.collate([(batch.src[row, : length + 1].tolist(), [*so_far, EOS])])
+            logits = model(one.src, one.tgt_in, one.src_mask, one.tgt_mask)[0, -1]
+            logits[[PAD, UNK, BOS]] = -math.inf
+            assert token == (EOS if place == limit else logits.argmax())
+            so_far.append(token)
+        assert greedy_search(model, batch.src[row : row + 1, : length + 1], 9)[0].tolist() == ids

@@ -1,10 +1,19 @@
+import math
+
+import pytest
 import torch
-from conftest import random_batch, random_model
+from conftest import TINY, random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebooks.data_preparation import Batch
+from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.loss import compute_loss
+from notebooks.loss import compute_loss, evaluate
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+
+from data_large.prepare import load_data
+from notebooks import loss as loss_module
+from utils import device
 
 
 @given(
@@ -35,3 +44,37 @@ def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
         and count == 0
         and all((parameter.grad == 0).all() for parameter in model.parameters())
     )
+
+
+def test_evaluate_adds_up_over_batches_and_leaves_no_trace(small_data):
+    source, target, _, dev, _ = load_data(small_data, TINY)
+    model = make_model(replace(TINY, dropout=0.5), len(source), len(target)).to(device())
+
+    def mean(size):
+        sampler = TokenBatchSampler(dev.lengths, size, shuffle=False)
+        loss, tokens = evaluate(model, make_dataloader(dev, sampler), TINY)
+        assert tokens == dev.lengths[:, 1].sum()
+        return (loss / tokens).item()
+
+    losses = [mean(size) for size in (100, 1000, 1000)]
+    assert losses[1] == losses[2] and math.isclose(losses[0], losses[1], rel_tol=1e-5)
+    assert model.training and all(parameter.grad is None for parameter in model.parameters())
+    total, count = 0, 0
+    for batch in make_dataloader(dev, TokenBatchSampler(dev.lengths, 200)):
+        part, tokens = compute_loss(model.eval(), batch.to(device()), LabelSmoothing(0))
+        total, count = total + part.item(), count + tokens.item()
+    assert math.isclose(total / count, losses[0], rel_tol=1e-5) and count == dev.lengths[:, 1].sum()
+
+
+def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
+    source, target, _, dev, _ = load_data(small_data, TINY)
+    model = make_model(TINY, len(source), len(target)).to(device())
+
+    def leaking_loss(*arguments):
+        loss, count = compute_loss(*arguments)
+        loss.backward()
+        return loss, count
+
+    monkeypatch.setattr(loss_module, "compute_loss", leaking_loss)
+    with pytest.raises(RuntimeError):
+        evaluate(model, make_dataloader(dev, TokenBatchSampler(dev.lengths, 200)), TINY)

@@ -2,7 +2,6 @@ import itertools
 import json
 import math
 
-import ctranslate2
 import pytest
 import sacrebleu
 import torch
@@ -10,15 +9,11 @@ from conftest import random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
-from notebooks.make_model import make_model
-from notebooks.setup import replace
-from notebooks.training import greedy_search
+from notebooks.transformer import greedy_search
 from notebooks.translation import (
     Translator,
     beam_search,
-    export_ctranslate2,
     length_penalty,
-    main,
     measure,
     score,
     translation_attention,
@@ -187,51 +182,6 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     written = greedy_search(translator.model, src, translator.config.max_length)
     hook.remove()
     assert sum(read) == (written != PAD).sum() and read[0] == len(texts)
-
-
-# CTranslate2
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatch, norm):
-    from notebooks.encoder import shake
-
-    from notebooks import translation
-
-    torch.manual_seed(1)
-    config = replace(translator.config, norm=norm)
-    model = shake(make_model(config, len(translator.source), len(translator.target))).eval()
-    monkeypatch.setattr(
-        translation, "load_run", lambda run: (config, translator.source, translator.target, model)
-    )
-    export_ctranslate2("any", tmp_path / "out")
-    engine = ctranslate2.Translator(str(tmp_path / "out"))
-    texts = [english for english, _ in read_pairs(small_data, "test", config)]
-    tokens = [translator.source.segmenter.segment(text) for text in texts]
-    src = pad_rows([translator.encode(text)[0] for text in texts])
-    ours = [
-        translator.target.vocabulary.decode(ids)
-        for ids in greedy_search(model, src, config.max_length).tolist()
-    ]
-    results = engine.translate_batch(tokens, beam_size=1, max_decoding_length=config.max_length + 1)
-    theirs = [result.hypotheses[0][: len(mine)] for result, mine in zip(results, ours)]
-    assert (
-        sum(a == b for a, b in zip(ours, theirs)) >= 0.99 * len(texts)
-        and len(set(map(tuple, ours))) > 3
-    )
-    assert not {"<pad>", "<unk>", "<bos>"} & {
-        token for result in results for token in result.hypotheses[0]
-    }
-
-
-def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, capsys):
-    assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path)]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
-    )
-    assert main(["--run", str(finished_run), "--export-ctranslate2", str(tmp_path / "new")]) == 0
-    assert {"model.bin", "config.json"} <= {path.name for path in (tmp_path / "new").iterdir()}
 
 
 def test_attention_of_a_translation(translator):

@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import ROOT, run_python
 from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config
+from notebooks.setup import Config, replace
 
 from notebooks import training, translation
 
@@ -97,7 +97,7 @@ def test_every_setting_is_an_option(capsys):
 )
 def test_options_change_a_preset(argv):
     arguments = training.parse_arguments([*argv, "--d-model", "64", "--keep", "last", "--swap"])
-    assert arguments.settings == training.replace(
+    assert arguments.settings == replace(
         Config.preset("tiny"), d_model=64, keep="last", swap=True
     )
 

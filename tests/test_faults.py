@@ -6,8 +6,9 @@ import shutil
 import pytest
 import torch
 from conftest import run_python
+from notebooks.make_model import read_tensors
 from notebooks.setup import Config
-from notebooks.training import read_tensors, run_training
+from notebooks.training import run_training
 
 from notebooks import training, translation
 

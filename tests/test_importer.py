@@ -51,7 +51,8 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-PLAIN_BEFORE, PLAIN_AFTER_14, LAST = ["utils", "pictures"], [], []
+PLAIN_BEFORE, PLAIN_AFTER_14 = ["utils", "pictures"], ["processes", "run_folder"]
+LAST = ["export"]
 
 
 def modules():

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import run_python
+from conftest import read_records, run_python
 from notebooks.setup import Config, replace
-from test_15_training import read_records
 from test_large_prepare import KINDS, pairs, small_shards, write_data  # noqa: F401 (fixtures)
 
 from data_large import prepare as large

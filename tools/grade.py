@@ -1,8 +1,9 @@
 """Grades filled copies of the course: `python tools/grade.py FOLDER [FOLDER...] [--out grades.csv]`.
 
-A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook, not the student's own,
-but the student's notebooks are what it imports: an edited class counts. Each copy is graded in a process of its own.
-That guards against slips and endless loops, not against code that means harm: it runs what the students wrote.
+A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook,
+not the student's own, but the student's notebooks are what it imports: an edited class counts. Each
+copy is graded in a process of its own. That guards against slips and endless loops, not against
+code that means harm: it runs what the students wrote.
 """
 
 import argparse
@@ -26,12 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FOLDED = "<details><summary>Solution</summary>\n\n"  # how a solution's cell begins
 LIMIT = 60  # seconds for one exercise
-RESULTS = (
-    "right",
-    "not yet",
-    "not filled yet",
-    "not graded",
-)  # all but the last as `utils.check` says them
+# all but the last as `utils.check` says them
+RESULTS = ("right", "not yet", "not filled yet", "not graded")
 
 
 class Exercise(NamedTuple):
@@ -75,18 +72,10 @@ def exercises(path):
     for number, cell in enumerate(cells):
         if tagged([cell], "exercise"):
             check, folded = cells[number + 2], cells[number + 3].source
-            assert (
-                tagged([check], "check")
-                and folded.startswith(FOLDED)
-                and folded.endswith("\n\n</details>")
-            ), path
-            found.append(
-                Exercise(
-                    cell.source,
-                    check.source,
-                    re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1],
-                )
-            )
+            whole = folded.startswith(FOLDED) and folded.endswith("\n\n</details>")
+            assert tagged([check], "check") and whole, path
+            solution = re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]
+            found.append(Exercise(cell.source, check.source, solution))
     return found
 
 
@@ -97,10 +86,9 @@ def other_cells(cells):
 
 
 def statements(source):
-    """A cell's statements. Magics, which are not Python, become calls of `get_ipython`, as in Jupyter."""
-    from IPython.core.inputtransformer2 import (
-        TransformerManager,
-    )  # here, as tools/student.py needs nothing but nbformat
+    """A cell's statements. Magics, which are not Python, become calls of `get_ipython`."""
+    # imported here, as tools/student.py needs nothing but nbformat
+    from IPython.core.inputtransformer2 import TransformerManager
 
     return ast.parse(TransformerManager().transform_cell(source)).body
 
@@ -111,7 +99,7 @@ def is_check(statement):
 
 
 def run_each(nodes, names):
-    """Runs statements one by one. One that fails is left out: if the answer needs it, the check will say so."""
+    """Runs statements one by one. One that fails is left out: if it is needed, the check says so."""
     for node in nodes:
         try:
             exec(compile(ast.Module([node], []), "<cell>", "exec"), names)
@@ -134,22 +122,16 @@ def namespace(module, cells):
 
 
 def verdict(names, answer, source, check):
-    """What the check whose cell is `source` says about an answer; `check` is `utils.check` of the course."""
+    """What the check whose cell is `source` says about an answer; `check` is the course's own."""
     run_each(statements(answer), names)
     names["check"] = check  # an answer may have defined one, too
-    exec(
-        compile(
-            ast.Module([node for node in statements(source) if is_check(node)], []),
-            "<check>",
-            "exec",
-        ),
-        names,
-    )
+    nodes = [node for node in statements(source) if is_check(node)]
+    exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
     return names["_"]
 
 
 def work(connection, folder, tasks):
-    """The grading process: sends "ready", and then the verdict on each task as soon as it has it."""
+    """The grading process: sends "ready", then the verdict on each task as soon as it has it."""
     spec = importlib.util.spec_from_file_location("utils_of_the_course", ROOT / "utils.py")
     utils = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(utils)
@@ -158,10 +140,8 @@ def work(connection, folder, tasks):
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     sys.dont_write_bytecode = True
-    sys.path[:0] = [
-        str(folder),
-        str(ROOT),
-    ]  # the course stands in for what was not handed in: utils.py, the data
+    # the course stands in for what was not handed in: utils.py, the data
+    sys.path[:0] = [str(folder), str(ROOT)]
     os.chdir(folder / "notebooks")
     notebook = names = None
     for task in tasks:
@@ -176,7 +156,10 @@ def work(connection, folder, tasks):
 
 
 def run_tasks(folder, tasks):
-    """Yields the verdict on each task, in order. After an endless loop or a crash a new process does the rest."""
+    """Yields the verdict on each task, in order.
+
+    After an endless loop or a crash a new process does the rest.
+    """
     context = multiprocessing.get_context("spawn")
     while tasks:
         connection, theirs = context.Pipe()
@@ -190,11 +173,8 @@ def run_tasks(folder, tasks):
             while tasks and alive:
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
-                yield (
-                    connection.recv()
-                    if alive
-                    else f"not yet. It was stopped after {LIMIT} s: an endless loop?"
-                )
+                late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
+                yield connection.recv() if alive else late
         except EOFError:
             process.join(1)
             yield f"not yet. It ended Python itself, with exit status {process.exitcode}"
@@ -212,7 +192,10 @@ def begins(connection):
 
 
 def answers(folder, path):
-    """The tasks that a copy sets for one notebook of the course. Raises an exception that says what is wrong with it."""
+    """The tasks that a copy sets for one notebook of the course.
+
+    Raises an exception that says what is wrong with it.
+    """
     package, copy = folder / "notebooks" / "__init__.py", folder / "notebooks" / path.name
     if not package.is_file():
         raise FileNotFoundError(f"{package}: missing. Is this a whole copy?")
@@ -222,11 +205,11 @@ def answers(folder, path):
     theirs = [cell.source for cell in tagged(cells, "exercise")]
     if len(theirs) != len(ours):
         raise ValueError(
-            f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; restore the tags or the cells"
+            f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; "
+            "restore the tags or the cells"
         )
-    code = other_cells(cells) + [
-        exercise.check for exercise in ours
-    ]  # checks import something, too
+    # checks import something, too
+    code = other_cells(cells) + [exercise.check for exercise in ours]
     numbered = enumerate(zip(theirs, ours), start=1)
     return [
         Task(path.stem, number, code, answer, exercise.check)
@@ -242,11 +225,8 @@ def grade(folder):
         try:
             found += answers(place, path)
         except Exception as error:  # a copy's file may be anything
-            numbers = range(1, len(exercises(path)) + 1)
-            found += [
-                Grade(str(folder), path.stem, number, "not graded", str(error))
-                for number in numbers
-            ]
+            for number in range(1, len(exercises(path)) + 1):
+                found.append(Grade(str(folder), path.stem, number, "not graded", str(error)))
     texts = run_tasks(place, [task for task in found if isinstance(task, Task)])
     return [
         entry if isinstance(entry, Grade) else to_grade(folder, entry, next(texts))
@@ -285,7 +265,8 @@ def main(arguments=None):
     missing = [str(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
     if missing:
         parser.error(
-            f"{', '.join(missing)}: no folder notebooks in it. A copy's notebooks belong into FOLDER/notebooks"
+            f"{', '.join(missing)}: no folder notebooks in it. "
+            "A copy's notebooks belong into FOLDER/notebooks"
         )
     if options.out and not options.out.absolute().parent.is_dir():
         parser.error(f"{options.out}: there is no such folder to write to")
@@ -295,9 +276,8 @@ def main(arguments=None):
         print_table(folder, found)
         grades += found
     if options.out:
-        with open(
-            options.out, "w", newline="", encoding="utf-8-sig"
-        ) as file:  # the mark by which Excel knows UTF-8
+        # -sig: the mark by which Excel knows UTF-8
+        with open(options.out, "w", newline="", encoding="utf-8-sig") as file:
             csv.writer(file).writerows([Grade._fields, *grades])
     return 0
 

@@ -1,8 +1,10 @@
-"""Renders the committed notebooks and the READMEs to a small static site that needs no network, no script and no server.
+"""Renders the committed notebooks and the READMEs to a small static site
+that needs no network, no script and no server.
 
     python tools/pages.py [OUT]
 
-Nothing is executed. Formulas become MathML; the fonts that ship with the site hold just the characters on its pages.
+Nothing is executed. Formulas become MathML; the fonts that ship with the site hold just the
+characters on its pages.
 """
 
 import argparse
@@ -34,17 +36,15 @@ READMES = {
 }
 GENERATOR = 'content="tools/pages.py"'
 
-# Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far as a pattern allows.
+# Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far
+# as a pattern allows. That of cjk leaves Latin text its own quotes.
 FONTS = {
-    "cjk": (
-        "mplfonts",
-        "fonts/NotoSansCJKsc-Regular.otf",
-        r"[\u2e80-\U0003ffff]",
-    ),  # Latin text keeps its own quotes
+    "cjk": ("mplfonts", "fonts/NotoSansCJKsc-Regular.otf", r"[\u2e80-\U0003ffff]"),
     "mono": ("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf", r"."),
     "math": ("ziamath", "fonts/STIXTwoMath-Regular.ttf", r"."),
 }
-# A browser draws these in formulas although the page does not say them: bars, roots, and italic letters for single ones.
+# A browser draws these in formulas although the page does not say them: bars, roots, and italic
+# letters for single ones.
 DRAWN = "√‾ℎ" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 LATEX = LatexToMathML(fancy_error=False)
@@ -62,15 +62,19 @@ def to_mathml(latex, block):
         raise PagesError(
             f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
         ) from error
-    # \overline comes as a combining character, which browsers draw beside its letters; this one is drawn above
+    # \overline comes as a combining character, which browsers draw beside its letters; this one is
+    # drawn above
     return re.sub("<mo[^>]*>\u0332</mo></mover>", "<mo>\u203e</mo></mover>", mathml)
 
 
 class Renderer(IPythonRenderer):
-    """Markdown to HTML: formulas as MathML, links between sources as links between pages, tables that scroll in a box."""
+    """Markdown to HTML: formulas as MathML, links between sources as links between pages.
+
+    Tables scroll in a box.
+    """
 
     def __init__(self, source, pages, images):
-        """The file whose text this is, {file: page}, and a dict that collects {name: bytes} of pictures."""
+        """The file whose text this is, {file: page}, and a dict for the pictures' {name: bytes}."""
         super().__init__(escape=False)
         self.folder, self.pages, self.images = source.parent, pages, images
 
@@ -84,9 +88,8 @@ class Renderer(IPythonRenderer):
         return self.block_math(rf"\begin{{{name}}}{body}\end{{{name}}}")
 
     def heading(self, text, level, **attributes):
-        anchor = "-".join(
-            html.unescape(re.sub(r"<[^>]+>", "", text)).split()
-        )  # as Jupyter names it
+        plain = html.unescape(re.sub(r"<[^>]+>", "", text))
+        anchor = "-".join(plain.split())  # as Jupyter names it
         return f'<h{level} id="{html.escape(anchor)}">{text}</h{level}>\n'
 
     def link(self, text, url, title=None):
@@ -112,13 +115,8 @@ class Exporter(HTMLExporter):
 
     def __init__(self, pages, images):
         config = Config({"ExtractOutputPreprocessor": {"enabled": True}})
-        loader = FileSystemLoader(TOOLS)
-        super().__init__(
-            config=config,
-            template_name="basic",
-            template_file="pages.html.j2",
-            extra_loaders=[loader],
-        )
+        template = dict(template_name="basic", template_file="pages.html.j2")
+        super().__init__(config=config, extra_loaders=[FileSystemLoader(TOOLS)], **template)
         self.pages, self.images = pages, images
 
     @pass_context
@@ -126,9 +124,8 @@ class Exporter(HTMLExporter):
         renderer = Renderer(context["resources"]["source"], self.pages, self.images)
         page = MarkdownWithMath(renderer=renderer).render(source)
         # no line may end between a formula and its bracket or comma
-        return re.sub(
-            r"([^\s<>]*<math>.*?</math>[^\s<>]*)", r'<span class="unbroken">\1</span>', page
-        )
+        formula = r"([^\s<>]*<math>.*?</math>[^\s<>]*)"
+        return re.sub(formula, r'<span class="unbroken">\1</span>', page)
 
 
 def without_bars(notebook):
@@ -163,14 +160,16 @@ def title_of(notebook):
 
 
 def narrow_roots(font):
-    """Makes the tall root signs as narrow as the small one: Chromium keeps free behind a root what the widest would take."""
+    """Makes the tall root signs as narrow as the small one.
+
+    Chromium keeps free behind a root what the widest would take.
+    """
     small = font.getBestCmap()[ord("√")]
     width = font["hmtx"][small][0]
     variants = font["MATH"].table.MathVariants
     signs = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(small)]
-    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord} | {
-        p.glyph for p in signs.GlyphAssembly.PartRecords
-    }
+    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord}
+    names |= {p.glyph for p in signs.GlyphAssembly.PartRecords}
     for name in names - {small}:
         glyph, (advance, left) = font["glyf"][name], font["hmtx"][name]
         glyph.coordinates.scale((width / advance, 1))
@@ -182,9 +181,8 @@ def write_fonts(folder, text):
     """Writes the fonts of the site, each with those of these characters that it has."""
     folder.mkdir()
     for name, (package, file, pattern) in FONTS.items():
-        options = subset.Options(
-            flavor="woff", name_IDs=["*"], hinting=False
-        )  # all names: they hold the licence
+        # all names: they hold the licence
+        options = subset.Options(flavor="woff", name_IDs=["*"], hinting=False)
         options.drop_tables.append("FFTM")
         path = Path(importlib.util.find_spec(package).submodule_search_locations[0]) / file
         font = subset.load_font(path, options)
@@ -197,27 +195,23 @@ def write_fonts(folder, text):
 
 
 def build(root, folder):
-    """Writes the site of the course in `root` to a new folder; returns how many notebooks it has."""
+    """Writes the site of the course in `root` to a new folder; returns its number of notebooks."""
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    pages = {path: f"{path.stem}.html" for path in paths} | {
-        root / name: page for name, page in READMES.items()
-    }
+    pages = {path: f"{path.stem}.html" for path in paths}
+    pages |= {root / name: page for name, page in READMES.items()}
     sources = {}
     for path in pages:
         if path.suffix == ".ipynb":
             sources[path] = without_bars(without_widgets(nbformat.read(path, as_version=4)))
         else:
             text = path.read_text(encoding="utf-8")
-            sources[path] = markdown_notebook(
-                front_page(text) if pages[path] == "index.html" else text
-            )
+            text = front_page(text) if pages[path] == "index.html" else text
+            sources[path] = markdown_notebook(text)
 
     images = {}
     exporter = Exporter(pages, images)
-    before, after = (
-        dict(zip(paths[1:], paths)),
-        dict(zip(paths, paths[1:])) | {root / "README.md": paths[0]},
-    )
+    before = dict(zip(paths[1:], paths))
+    after = dict(zip(paths, paths[1:])) | {root / "README.md": paths[0]}
 
     def link(path):
         """What the navigation needs of a page."""
@@ -227,8 +221,9 @@ def build(root, folder):
     characters = set(string.printable + DRAWN)
     for path, notebook in sources.items():
         resources = {
-            "unique_key": path.stem, "output_files_dir": "images", "source": path, "title": title_of(notebook),
-            "page": pages[path], "previous": link(before.get(path)), "following": link(after.get(path)),
+            "unique_key": path.stem, "output_files_dir": "images", "source": path,
+            "title": title_of(notebook), "page": pages[path],
+            "previous": link(before.get(path)), "following": link(after.get(path)),
         }  # fmt: skip
         try:
             text, resources = exporter.from_notebook_node(notebook, resources)
@@ -252,22 +247,18 @@ def check_replaceable(out):
     if not out.is_dir():
         raise PagesError(f"{out} is a file: choose another folder")
     names = {path.name for path in out.iterdir()}
-    strangers = sorted(
-        n for n in names - {"style.css", "fonts", "images"} if not n.endswith(".html")
-    )
+    others = names - {"style.css", "fonts", "images"}
+    strangers = sorted(name for name in others if not name.endswith(".html"))
     index = out / "index.html"
-    if (
-        strangers
-        or names
-        and not (index.is_file() and GENERATOR in index.read_text(encoding="utf-8"))
-    ):
+    ours = index.is_file() and GENERATOR in index.read_text(encoding="utf-8")
+    if strangers or names and not ours:
         raise PagesError(
             f"{out} holds something else ({(strangers or sorted(names))[0]}): choose another folder"
         )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)"
     )

@@ -1,10 +1,13 @@
-"""Writes a student's copy of the course: `python tools/student.py [OUT]`, a new folder, `student` if none is named.
+"""Writes a student's copy of the course: `python tools/student.py [OUT]`.
 
-It holds all files that Git tracks, as they are in this checkout, but
+OUT is a new folder, `student` if none is named. It holds all files that Git tracks, as they are in
+this checkout, but
 - the notebooks have no solutions and no outputs (their code is the same, byte for byte);
-- what is the teacher's or the project's is left out: `tools`, `.ci`, two pages, and the tests of solutions, of committed
-  outputs, of the site and of this command. The other tests stay, for a student who edits a class; they hold no solution;
-- the Makefile and the README promise nothing that is missing, and the README says how to work in a copy.
+- what is the teacher's or the project's is left out: `tools`, `.ci`, two pages, and the tests of
+  solutions, of committed outputs, of the site and of this command. The other tests stay, for a
+  student who edits a class; they hold no solution;
+- the Makefile and the README promise nothing that is missing, and the README says how to work in a
+  copy.
 """
 
 import argparse
@@ -20,10 +23,11 @@ from grade import FOLDED, tagged
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = (
-    ".ci/", ".pre-commit-config.yaml", "CONTRIBUTING.md", "tools/", "notebooks/README.md", "tests/test_exercises.py",
-    "tests/test_notebooks.py", "tests/test_pages.py", "tests/test_student.py", "tests/test_tidy.py",
-    "tests/versions.md",
+    ".ci/", ".pre-commit-config.yaml", "CONTRIBUTING.md", "tools/", "notebooks/README.md",
+    "tests/test_exercises.py", "tests/test_notebooks.py", "tests/test_pages.py",
+    "tests/test_student.py", "tests/test_tidy.py", "tests/versions.md",
 )  # fmt: skip
+HOW_TO_WORK = (ROOT / "tools" / "student.md").read_text(encoding="utf-8")  # the copy's own section
 CHANGES = {  # file: [(what is there, what the copy has instead)]
     "Makefile": [
         (r"^(test: .*## ).*", r"\1run the tests"),
@@ -34,10 +38,7 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^(make test +# ).*", r"\1the unit tests, run on your version of the classes"),
         (r"^.*--nbval.*\n", ""),
         (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
-        (
-            r"^(?=## Two commands\n)",
-            (ROOT / "tools" / "student.md").read_text(encoding="utf-8") + "\n",
-        ),
+        (r"^(?=## Two commands\n)", HOW_TO_WORK + "\n"),
     ],
     "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
 }
@@ -50,9 +51,8 @@ class CopyError(Exception):
 def tracked_files():
     """The files of this checkout that Git tracks and a student needs, as paths from its root."""
     try:
-        done = subprocess.run(
-            ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, encoding="utf-8"
-        )
+        command = ["git", "-C", ROOT, "ls-files", "-z"]
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     except FileNotFoundError:
         raise CopyError("git is needed to list the project's files, and is not installed") from None
     names = [name for name in done.stdout.split("\0") if name]

@@ -1,6 +1,7 @@
 """Makes executed notebooks ready to be saved: `python tools/tidy.py NOTEBOOK...`, in place.
 
-A progress bar stays as it ended. A widget lives only while its kernel runs: its picture stays, if it has one, and nothing else.
+A progress bar stays as it ended. A widget lives only while its kernel runs: its picture stays, if
+it has one, and nothing else.
 """
 
 import sys
@@ -13,12 +14,11 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def without_widgets(notebook):
-    """The notebook with the pictures of widgets instead of them; those that have none leave nothing."""
+    """The notebook with pictures instead of widgets; those that have none leave nothing."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            kept = [
-                o for o in cell.outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data
-            ]
+            outputs = cell.outputs
+            kept = [o for o in outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
             for output in kept:
                 output.get("data", {}).pop(WIDGET, None)
             cell.outputs = kept
@@ -29,9 +29,10 @@ def tidied(notebook):
     """The notebook as it is to be saved."""
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     kept = {"kernelspec", "language_info"}
+    # of a cell only the tags stay, not when it ran
     clear = ClearMetadataPreprocessor(
         enabled=True, preserve_nb_metadata_mask=kept, preserve_cell_metadata_mask={"tags"}
-    )  # not when a cell ran
+    )
     notebook, _ = clear.preprocess(notebook, {})
     return without_widgets(notebook)
 

@@ -1,10 +1,12 @@
-"""Tests the course on the lowest and on the newest versions of every dependency that pyproject.toml allows.
+"""Tests the course on the lowest and on the newest versions of every dependency
+that pyproject.toml allows.
 
     python tools/versions.py [lowest|newest ...]
 
-For each, uv chooses the versions and fills an environment of its own under runs/versions (some GB: PyTorch's default
-build), and the tests and the notebooks 00 to 14 run there. (15 and 16, whose code the tests run too, would double the
-time.) What came out is written, with the date, to tests/versions.md.
+For each, uv chooses the versions and fills an environment of its own under runs/versions (some GB:
+PyTorch's default build), and the tests and the notebooks 00 to 14 run there. (15 and 16, whose code
+the tests run too, would double the time.) What came out is written, with the date, to
+tests/versions.md.
 """
 
 import argparse
@@ -37,8 +39,8 @@ def environment(name):
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     uv("venv", "--quiet", "--clear", "--python", sys.executable, folder)
     chosen = folder / "requirements.txt"
-    uv("pip", "compile", "--quiet", "--resolution", RESOLUTIONS[name], "--extra", "dev", "--python-version", python,
-       "--output-file", chosen, "pyproject.toml")  # fmt: skip
+    uv("pip", "compile", "--quiet", "--resolution", RESOLUTIONS[name], "--extra", "dev",
+       "--python-version", python, "--output-file", chosen, "pyproject.toml")  # fmt: skip
     uv("pip", "install", "--quiet", "--python", folder, "--requirement", chosen)
     uv("pip", "install", "--quiet", "--python", folder, "--no-deps", "--editable", ROOT)
     return folder
@@ -48,30 +50,22 @@ def direct_versions(folder):
     """{package: version} of what pyproject.toml names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = project["dependencies"] + project["optional-dependencies"]["dev"]
-    pins = dict(
-        re.findall(
-            r"^([\w.-]+)==(\S+)", (folder / "requirements.txt").read_text(), flags=re.MULTILINE
-        )
-    )
-    return {
-        name: pins[name] for name in sorted(re.match(r"[\w-]+", line)[0].lower() for line in named)
-    }
+    chosen = (folder / "requirements.txt").read_text()
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", chosen, flags=re.MULTILINE))
+    names = sorted(re.match(r"[\w-]+", line)[0].lower() for line in named)
+    return {name: pins[name] for name in names}
 
 
 def run_tests(folder):
     """{tests or notebooks: pytest's closing line}."""
-    variables = {
-        **os.environ,
-        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONUTF8": "1",
-    }
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, "PYTHONUTF8": "1"}
     closing = {}
     for name, arguments in TESTS.items():
         command = [folder / "bin" / "python", "-m", "pytest", *arguments]
         lines = []
-        with subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True
-        ) as process:
+        options = dict(cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True)
+        with subprocess.Popen(command, **options) as process:
             for line in process.stdout:
                 print(line, end="", flush=True)
                 lines.append(line.strip())
@@ -87,9 +81,10 @@ def write_report(results):
     packages = sorted(set().union(*(versions for versions, _ in results.values())))
     rows = [[name, *(results[column][0].get(name, "") for column in names)] for name in packages]
     rows += [[f"**{test}**", *(results[column][1][test] for column in names)] for test in TESTS]
+    where = f"Python {platform.python_version()}, {platform.machine()}"
     lines = [
         "# The lowest and the newest versions", "",
-        f"Written by `make versions` on {datetime.date.today()}, Python {platform.python_version()}, {platform.machine()}.", "",
+        f"Written by `make versions` on {datetime.date.today()}, {where}.", "",
         f"| | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|",
         *(f"| {' | '.join(row)} |" for row in rows),
     ]  # fmt: skip
@@ -97,7 +92,7 @@ def write_report(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "names", nargs="*", default=list(RESOLUTIONS), metavar="|".join(RESOLUTIONS)
     )
@@ -107,13 +102,8 @@ def main():
         results[name] = direct_versions(folder), run_tests(folder)
     write_report(results)
     print(f"written: {REPORT}")
-    return int(
-        any(
-            "failed" in line or "error" in line
-            for _, lines in results.values()
-            for line in lines.values()
-        )
-    )
+    closing = [line for _, lines in results.values() for line in lines.values()]
+    return int(any("failed" in line or "error" in line for line in closing))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from unittest import mock
 
 import sacrebleu
 import torch
-from notebooks.setup import Config, replace
-from notebooks.training import read_json, run_training
+from notebooks.setup import Config, read_json, replace
+from notebooks.training import run_training
 from notebooks.translation import score
 from sacrebleu.significance import PairedTest
 

@@ -40,10 +40,12 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import prepare, run_training, train_step
-from notebooks.translation import Translator, export_ctranslate2
+from notebooks.training import run_training, train_step
+from notebooks.translation import Translator
 from torch.utils.flop_counter import FlopCounterMode
 
+from data_large.prepare import load_data
+from notebooks.export import export_ctranslate2
 from utils import ROOT, native_dtype, write_json
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
@@ -113,7 +115,7 @@ def our_job(config, sizes, batches):
 def training_jobs(batches=8):
     """Our `reference` preset and its rivals at the same size: {name: job}."""
     config = replace(Config.preset("reference"), dtype=native_dtype())
-    source, target, train_set, _, _ = prepare(ROOT / "data_small", config)
+    source, target, train_set, _, _ = load_data(ROOT / "data_small", config)
     sizes = len(source), len(target)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
     ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
@@ -179,7 +181,7 @@ def peak(report, rounds):
         ("base", 1, {"batch_tokens": 4096}),
     ):
         config = replace(Config.preset(name), dtype=native_dtype(), **changes)
-        source, target, train_set, _, _ = prepare(ROOT / "data_small", config)
+        source, target, train_set, _, _ = load_data(ROOT / "data_small", config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
         job = our_job(config, (len(source), len(target)), some)
@@ -300,7 +302,7 @@ def prepare_pairs(way, path):
     before, began = resident(), time.perf_counter()
     config = Config.preset("small")
     if way == "ours":
-        source, target, train_set, _, _ = prepare(Path(path).parent, config)
+        source, target, train_set, _, _ = load_data(Path(path).parent, config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         batches = sum(1 for _ in make_dataloader(train_set, sampler))
     else:

@@ -51,7 +51,7 @@ def timed(command):
 
 
 def main():
-    from test_15_training import assert_same_run
+    from conftest import assert_same_run
 
     random.seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     folder = Path(tempfile.mkdtemp())

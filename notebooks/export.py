@@ -1,0 +1,107 @@
+"""A run for CTranslate2, an engine in C++: `python -m notebooks.export --run RUN --ctranslate2 OUT`."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+
+from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
+from notebooks.positional_encoding import sinusoids
+from notebooks.run_folder import load_run
+from notebooks.setup import InputError, run_command
+from utils import ROOT
+
+
+def copy_to_ctranslate2(spec, layer):
+    """Copies one layer of our encoder or decoder into CTranslate2's description of it."""
+
+    def copy(linear, *ours):
+        linear.weight, linear.bias = (
+            torch.cat([getattr(part, name) for part in ours]) for name in ("weight", "bias")
+        )
+
+    own = layer.self_attention
+    copy(spec.self_attention.linear[0], own.query, own.key, own.value)
+    copy(spec.self_attention.linear[1], own.output)
+    blocks = [spec.self_attention]
+    if hasattr(layer, "cross_attention"):
+        cross = layer.cross_attention
+        copy(spec.attention.linear[0], cross.query)
+        copy(spec.attention.linear[1], cross.key, cross.value)
+        copy(spec.attention.linear[2], cross.output)
+        blocks.append(spec.attention)
+    copy(spec.ffn.linear_0, layer.feed_forward.inner)
+    copy(spec.ffn.linear_1, layer.feed_forward.outer)
+    for block, sublayer in zip([*blocks, spec.ffn], layer.sublayers):
+        copy_norm(block.layer_norm, sublayer.norm)
+
+
+def copy_norm(spec, norm):
+    """A layer norm's weight and bias, under CTranslate2's names."""
+    spec.gamma, spec.beta = norm.weight, norm.bias
+
+
+@torch.no_grad()
+def export_ctranslate2(run, out):
+    """Writes a run as a CTranslate2 model into a new folder. Raises InputError when it is there already. Returns 0."""
+    from ctranslate2.specs import TransformerSpec  # takes a moment, and only this function needs it
+
+    config, source, target, model = load_run(run)
+    if Path(out).exists():
+        raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
+    model = model.cpu()
+    spec = TransformerSpec.from_config(
+        (config.num_layers,) * 2, config.num_heads, pre_norm=config.norm == "pre"
+    )
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = CONTROL_TOKENS[UNK:]
+    spec.config.decoder_start_token, spec.config.add_source_eos = CONTROL_TOKENS[BOS], True
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayers[0].norm.eps
+    spec.register_source_vocabulary(CONTROL_TOKENS + source.vocabulary.tokens)
+    spec.register_target_vocabulary(CONTROL_TOKENS + target.vocabulary.tokens)
+    spec.encoder.embeddings[0].weight = model.src_embedding.lookup.weight
+    spec.decoder.embeddings.weight = model.tgt_embedding.lookup.weight
+    spec.decoder.projection.weight = model.generator.projection.weight
+    spec.decoder.projection.bias = torch.zeros(len(target)).index_fill(
+        0, torch.tensor([PAD, UNK, BOS]), -1e4
+    )
+    for side, ours in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
+        side.position_encodings.encodings = sinusoids(
+            1026, config.d_model
+        )  # it cuts inputs at 1,024 tokens
+        if config.norm == "pre":
+            copy_norm(side.layer_norm, ours.norm)
+        for layer, our_layer in zip(side.layer, ours.layers):
+            copy_to_ctranslate2(layer, our_layer)
+    spec.validate()
+    spec.optimize()
+    temporary = Path(out).with_name(Path(out).name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
+    temporary.mkdir(parents=True)
+    spec.save(str(temporary))
+    temporary.rename(out)
+    return 0
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write a trained run in the form of another engine."""
+
+    ctranslate2: Path  # new folder for the CTranslate2 model
+    run: Path = ROOT / "runs" / "small"  # folder that notebooks.training wrote
+
+
+def main(argv=None):
+    """`python -m notebooks.export`: returns the exit status."""
+    return run_command(export_command, argv)
+
+
+def export_command(argv):
+    """Parses, then writes the model."""
+    arguments = tyro.cli(Arguments, args=argv, prog="python -m notebooks.export")
+    return export_ctranslate2(arguments.run, arguments.ctranslate2)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,57 @@
+"""A run for CTranslate2: the same translations."""
+
+import ctranslate2
+import pytest
+import torch
+from notebooks.data_preparation import pad_rows, read_pairs
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+from notebooks.transformer import greedy_search
+from notebooks.translation import Translator
+
+from notebooks import export
+
+
+@pytest.fixture(scope="module")
+def translator(finished_run):
+    return Translator.load(finished_run)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatch, norm):
+    from notebooks.encoder import shake
+
+    torch.manual_seed(1)
+    config = replace(translator.config, norm=norm)
+    model = shake(make_model(config, len(translator.source), len(translator.target))).eval()
+    monkeypatch.setattr(
+        export, "load_run", lambda run: (config, translator.source, translator.target, model)
+    )
+    export.export_ctranslate2("any", tmp_path / "out")
+    engine = ctranslate2.Translator(str(tmp_path / "out"))
+    texts = [english for english, _ in read_pairs(small_data, "test", config)]
+    tokens = [translator.source.segmenter.segment(text) for text in texts]
+    src = pad_rows([translator.encode(text)[0] for text in texts])
+    ours = [
+        translator.target.vocabulary.decode(ids)
+        for ids in greedy_search(model, src, config.max_length).tolist()
+    ]
+    results = engine.translate_batch(tokens, beam_size=1, max_decoding_length=config.max_length + 1)
+    theirs = [result.hypotheses[0][: len(mine)] for result, mine in zip(results, ours)]
+    assert (
+        sum(a == b for a, b in zip(ours, theirs)) >= 0.99 * len(texts)
+        and len(set(map(tuple, ours))) > 3
+    )
+    assert not {"<pad>", "<unk>", "<bos>"} & {
+        token for result in results for token in result.hypotheses[0]
+    }
+
+
+def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, capsys):
+    assert export.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path)]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
+    )
+    assert export.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path / "new")]) == 0
+    assert {"model.bin", "config.json"} <= {path.name for path in (tmp_path / "new").iterdir()}

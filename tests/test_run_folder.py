@@ -1,0 +1,300 @@
+"""A run on the disk: resumed, kept, stopped, and never half written."""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
+from notebooks.make_model import make_model, read_tensors
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.setup import Config, InputError, Stopped, replace
+from notebooks.training import run_training, train_step
+
+from notebooks import run_folder, training
+from notebooks.run_folder import load_run
+from utils import native_dtype
+
+
+@pytest.fixture(scope="module")
+def straight(small_data, tmp_path_factory):
+    """A run that nothing disturbs."""
+    run = tmp_path_factory.mktemp("straight") / "run"
+    run_training(small_data, replace(TINY, eval_steps=10), run)
+    return run
+
+
+def test_the_same_seed_gives_the_same_run(small_data, straight, tmp_path):
+    run_training(small_data, replace(TINY, eval_steps=10), tmp_path / "again")
+    assert_same_run(straight, tmp_path / "again")
+    run_training(small_data, replace(TINY, eval_steps=10, seed=1), tmp_path / "other")
+    assert without_times(read_records(straight)) != without_times(read_records(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("stop", [10, 20, 30, 40])
+def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
+    """An error at an evaluation, before its checkpoint is written."""
+
+    class PowerCut(Exception):
+        pass
+
+    def cut_power(records):
+        if records[-1]["step"] == stop:
+            raise PowerCut
+
+    config = replace(TINY, eval_steps=10)
+    with pytest.raises(PowerCut):
+        run_training(small_data, config, tmp_path / "run", on_log=cut_power)
+    run_training(small_data, config, tmp_path / "run")
+    assert_same_run(straight, tmp_path / "run")
+
+
+def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
+    """SIGKILL at several moments of one run; then the same command again until it ends."""
+    options = [
+        "--data",
+        small_data,
+        *"--config tiny --dtype float32 --steps 120 --eval-steps 10 --d-model 64".split(),
+    ]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    environment = {"OMP_NUM_THREADS": "1"}
+    assert (
+        run_python("-m", "notebooks.training", *options, "--run", whole, **environment).returncode
+        == 0
+    )
+    for last in (
+        10,
+        30,
+        70,
+    ):  # kill as soon as this checkpoint, or a later one, begins to be written
+        process = subprocess.Popen(
+            [sys.executable, "-m", "notebooks.training", *map(str, options), "--run", str(broken)],
+            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment},
+        )  # fmt: skip
+        folder, deadline = broken / "checkpoints", time.time() + 120
+        while process.poll() is None and time.time() < deadline:
+            if any(
+                int(path.name.split("-")[1].split(".")[0]) >= last for path in folder.glob("step-*")
+            ):
+                break
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL if os.name != "nt" else signal.SIGTERM)
+        process.wait()
+    done = run_python("-m", "notebooks.training", *options, "--run", broken, **environment)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(whole, broken)
+
+
+@pytest.mark.parametrize("keep, expected", [("best", 20), ("last", 60)])
+def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
+    losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
+    monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
+    run_training(
+        small_data, replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9), tmp_path
+    )
+    kept, wanted = (
+        read_tensors(path / "model.safetensors")
+        for path in (tmp_path, tmp_path / "checkpoints" / f"step-{expected}")
+    )
+    assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
+    config = replace(TINY, steps=40, eval_steps=10, keep="average", checkpoints=count)
+    run_training(small_data, config, tmp_path)
+    folders = run_folder.checkpoints(tmp_path)
+    assert [folder.name for folder in folders] == ["step-20", "step-30", "step-40"][-count:]
+    parts, kept = (
+        [read_tensors(folder / "model.safetensors") for folder in folders],
+        read_tensors(tmp_path / "model.safetensors"),
+    )
+    for name, tensor in kept.items():
+        mean = torch.stack([part[name] for part in parts]).mean(dim=0)
+        torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
+    assert count == 1 or not torch.equal(
+        kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"]
+    )
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
+    losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
+    monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
+    records = run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
+    assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
+    assert (
+        run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
+        == records
+    )
+
+
+def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
+    small_data, straight, tmp_path
+):
+    assert sorted(path.name for path in (straight / "checkpoints").iterdir()) == [
+        "step-30",
+        "step-40",
+    ]
+    (tmp_path / "checkpoints" / "step-99.tmp").mkdir(parents=True)
+    assert run_folder.checkpoints(tmp_path) == []
+
+
+def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
+    names = {path.name for path in finished_run.iterdir()}
+    assert names == {
+        "config.json",
+        "vocabulary.src.json",
+        "vocabulary.tgt.json",
+        "model.safetensors",
+        "log.jsonl",
+        "checkpoints",
+    }
+    config = json.loads((finished_run / "config.json").read_text())
+    assert config["dtype"] == native_dtype() and Config(**config) == replace(
+        Config.preset("tiny"), dtype=config["dtype"]
+    )
+    records = read_records(finished_run)
+    assert [record["step"] for record in records if "dev_loss" in record] == [20, 40] and records[
+        -1
+    ]["dev_loss"] < records[0]["dev_loss"]
+    assert {
+        "step",
+        "epoch",
+        "loss",
+        "learning_rate",
+        "grad_norm",
+        "tokens_per_second",
+        "seconds",
+    } <= records[0].keys()
+
+
+def test_tied_weights_are_saved_once(finished_run):
+    tensors = read_tensors(finished_run / "model.safetensors")
+    assert "tgt_embedding.lookup.weight" in tensors and "generator.projection.weight" not in tensors
+    model = load_run(finished_run)[3]
+    assert (
+        model.generator.projection.weight is model.tgt_embedding.lookup.weight
+        and not model.training
+    )
+
+
+def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in finished_run.rglob("*")
+        if path.suffix == ".safetensors"
+    }
+    arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
+    assert training.main(arguments) == 0
+    assert "is finished already" in capsys.readouterr().out
+    assert before == {
+        path: path.stat().st_mtime_ns
+        for path in finished_run.rglob("*")
+        if path.suffix == ".safetensors"
+    }
+
+
+def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
+    with pytest.raises(
+        InputError, match="was begun with d_model 32, not 64; steps 40, not 50. Use --restart"
+    ):
+        run_training(small_data, replace(Config.preset("tiny"), d_model=64, steps=50), finished_run)
+    shutil.copytree(small_data, tmp_path / "fewer")
+    rows = (small_data / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "fewer" / "dev.tsv").write_text("".join(rows[1:]), encoding="utf-8")
+    with pytest.raises(InputError, match="was made on other pairs"):
+        run_training(tmp_path / "fewer", Config.preset("tiny"), finished_run)
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text(
+            "other text\t别的\nother text\t别的\n", encoding="utf-8"
+        )
+    with pytest.raises(InputError, match="other training text"):
+        run_training(tmp_path, Config.preset("tiny"), finished_run)
+
+
+def test_restart_forgets_the_run_and_nothing_else(small_data, tmp_path):
+    run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    records = run_training(small_data, replace(TINY, steps=5, eval_steps=5), tmp_path, restart=True)
+    assert [record["step"] for record in records] == [5] and (
+        tmp_path / "notes.txt"
+    ).read_text() == "mine"
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-5"]
+
+
+def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data, tmp_path):
+    with pytest.raises(InputError, match="the loss is no number at step .*lower learning_rate"):
+        run_training(
+            small_data,
+            replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=15, steps=60, eval_steps=2),
+            tmp_path,
+        )
+    assert all(
+        tensor.isfinite().all()
+        for folder in run_folder.checkpoints(tmp_path)
+        for tensor in read_tensors(folder / "model.safetensors").values()
+    )
+
+
+def test_sigterm_during_an_evaluation(small_data, straight, tmp_path):
+    """The checkpoint of that evaluation is the one that counts; it is not written a second time."""
+
+    def ask_to_stop(records):
+        if records[-1]["step"] == 20:
+            signal.raise_signal(signal.SIGTERM)
+
+    config, before = replace(TINY, eval_steps=10), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Stopped, match="asked to stop at step 20, saved"):
+        run_training(small_data, config, tmp_path, on_log=ask_to_stop)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert [folder.name for folder in run_folder.checkpoints(tmp_path)] == ["step-10", "step-20"]
+    run_training(small_data, config, tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+def test_a_checkpoint_that_is_there_is_never_touched(small_data, tmp_path):
+    run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
+    newest, model = run_folder.checkpoints(tmp_path)[-1], make_model(TINY, 9, 9)
+    written = (newest / "state.json").stat().st_mtime_ns
+    (tmp_path / "checkpoints" / "step-3.tmp").mkdir()
+    optimizer, _ = make_optimizer(model, TINY, 10)
+    run_folder.save_checkpoint(tmp_path, model, optimizer, run_folder.Progress(step=10), TINY)
+    assert (newest / "state.json").stat().st_mtime_ns == written
+    run_folder.save_checkpoint(tmp_path, model, optimizer, run_folder.Progress(step=20), TINY)
+    assert not (tmp_path / "checkpoints" / "step-3.tmp").exists()
+
+
+def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path):
+    config = replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=3, steps=30, eval_steps=30)
+
+    def train_step_and_ask(*arguments, step=train_step):
+        if arguments[-1].step == 12:
+            signal.raise_signal(signal.SIGTERM)
+        return step(*arguments)
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(InputError, match="no number at step 13"),
+    ):
+        patch.setattr(training, "train_step", train_step_and_ask)
+        run_training(small_data, config, tmp_path)
+    assert run_folder.checkpoints(tmp_path) == []
+
+
+def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
+    options = ["--config", "tiny", "--run", str(finished_run), "--plot"]
+    assert training.main([*options, str(tmp_path / "log.png")]) == 0
+    assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
+    assert training.main([*options, str(tmp_path / "log.words")]) == 2
+    assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
+    assert [line.startswith("error: ") for line in capsys.readouterr().err.splitlines()] == [
+        True,
+        True,
+    ]
