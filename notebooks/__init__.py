@@ -55,7 +55,7 @@ def explain_syntax_error(error, path, cells):
 
 
 def is_magic(text, line):
-    """Whether the line (counted from 1) is IPython's and not Python's: ``%time``, ``!ls``, ``f?``."""
+    """Whether the line (counted from 1) is IPython's and not Python's: ``%time f()``, ``f?``."""
     row = (text.splitlines()[line - 1 : line] or [""])[0].strip()
     return row.startswith(("%", "!", "?")) or row.endswith("?") or "= %" in row or "= !" in row
 

@@ -1,9 +1,8 @@
 import json
 import os
 
-os.environ["CUDA_VISIBLE_DEVICES"] = (
-    ""  # bit for bit is a promise for CPUs; the notebooks are what tests a GPU
-)
+# bit for bit is a promise for CPUs; the notebooks are what tests a GPU
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import shutil
 import subprocess
@@ -23,7 +22,8 @@ DATA = ROOT / "data_small"
 TINY = replace(Config.preset("tiny"), dtype="float32", bleu_sentences=0)
 
 
-# a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same examples each time)
+# a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same
+# examples each time)
 settings.register_profile("course", parent=settings(), deadline=None)
 settings.load_profile("course")
 
@@ -34,10 +34,10 @@ def pytest_configure():
 
 def run_python(*arguments, cwd=ROOT, stdin=None, **environment):
     """A Python process with these arguments: its exit status, stdout and stderr."""
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True, encoding="utf-8",
-        env={**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}, timeout=300,
-    )  # fmt: skip
+    command = [sys.executable, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}
+    options = dict(capture_output=True, text=True, encoding="utf-8", timeout=300)
+    return subprocess.run(command, cwd=cwd, input=stdin, env=environment, **options)
 
 
 def read_records(run):
@@ -57,22 +57,16 @@ def assert_same_run(one, other):
     """Equal weights, moments, positions and logs but for times."""
     names = sorted(path.name for path in (one / "checkpoints").iterdir())
     assert names == sorted(path.name for path in (other / "checkpoints").iterdir())
-    for file in [
-        "model.safetensors",
-        *(
-            f"checkpoints/{name}/{part}.safetensors"
-            for name in names
-            for part in ("model", "optimizer")
-        ),
-    ]:
-        left, right = read_tensors(one / file), read_tensors(other / file)
-        assert left.keys() == right.keys() and all(
-            torch.equal(left[name], right[name]) for name in left
-        ), file
+    files = ["model.safetensors"]
     for name in names:
-        assert (one / "checkpoints" / name / "state.json").read_text() == (
-            other / "checkpoints" / name / "state.json"
-        ).read_text()
+        files += [f"checkpoints/{name}/{part}.safetensors" for part in ("model", "optimizer")]
+    for file in files:
+        left, right = read_tensors(one / file), read_tensors(other / file)
+        assert left.keys() == right.keys(), file
+        assert all(torch.equal(left[name], right[name]) for name in left), file
+    for name in names:
+        state = f"checkpoints/{name}/state.json"
+        assert (one / state).read_text() == (other / state).read_text()
     assert without_times(read_records(one)) == without_times(read_records(other))
 
 
@@ -116,10 +110,8 @@ def small_data(tmp_path_factory):
     """A data folder with the first sentences of the corpus."""
     folder = tmp_path_factory.mktemp("data")
     for split, count in (("train", 300), ("dev", 40), ("test", 20)):
-        lines = (
-            (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
-        )
-        (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+        lines = (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / f"{split}.tsv").write_text("".join(lines[:count]), encoding="utf-8")
     return folder
 
 

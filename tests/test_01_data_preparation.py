@@ -40,11 +40,8 @@ def corpus():
 
 
 def test_the_corpus_has_the_size_that_its_page_says():
-    assert [len(read_pairs(DATA, split, CONFIG)) for split in ("train", "dev", "test")] == [
-        30279,
-        603,
-        1003,
-    ]
+    sizes = [len(read_pairs(DATA, split, CONFIG)) for split in ("train", "dev", "test")]
+    assert sizes == [30279, 603, 1003]
 
 
 def write_tsv(folder, text, split="train"):
@@ -55,7 +52,8 @@ def test_every_format_gives_the_same_pairs(tmp_path):
     texts = {
         "train.tsv": "One.\t一。\nTwo!\t二！\n",
         "train.jsonl": '{"en": "One.", "zh": "一。"}\n{"english": "Two!", "chinese": "二！"}\n',
-        "train.json": '{"translation": {"en": "One.", "zh": "一。"}}\n{"chinese": "二！", "english": "Two!"}\n',
+        "train.json": '{"translation": {"en": "One.", "zh": "一。"}}\n'
+        '{"chinese": "二！", "english": "Two!"}\n',
     }
     for number, (name, text) in enumerate(texts.items()):
         folder = tmp_path / str(number)
@@ -222,14 +220,8 @@ def test_control_tokens_come_from_ids_only():
     vocabulary = Vocabulary(["<eos>", "<pad>"])
     assert vocabulary.encode(["<eos>", "<pad>", "<bos>"]) == [4, 5, UNK]
     assert vocabulary.decode([BOS, 4, PAD, UNK, 5, EOS, 4]) == ["<eos>", "<pad>"]
-    assert [vocabulary.name(number) for number in range(6)] == [
-        "<pad>",
-        "<unk>",
-        "<bos>",
-        "<eos>",
-        "<eos>",
-        "<pad>",
-    ]
+    names = [vocabulary.name(number) for number in range(6)]
+    assert names == "<pad> <unk> <bos> <eos> <eos> <pad>".split()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
+import pytest
 import torch
-from notebooks.sublayer_connection import SublayerConnection, clones
+from notebooks.sublayer_connection import SublayerConnection
 from torch import nn
 
 
@@ -20,7 +21,6 @@ def test_dropout_is_on_the_sublayer_only():
     assert set(change.unique().tolist()) == {0.0, 2.0}
 
 
-def test_clones_start_equal_and_share_nothing():
-    copies = clones(nn.Linear(3, 3), 4)
-    assert len(copies) == 4 and all(torch.equal(copies[0].weight, copy.weight) for copy in copies)
-    assert len({parameter.data_ptr() for parameter in copies.parameters()}) == 8
+def test_another_norm_is_refused():
+    with pytest.raises(ValueError, match="norm is 'both', neither pre nor post"):
+        SublayerConnection(8, 0.0, "both")

@@ -4,8 +4,9 @@ from conftest import random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notebooks.data_preparation import PAD, padding_mask
-from notebooks.encoder import copy_to_torch
 from torch import nn
+
+from notebooks.proofs import copy_to_torch
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -56,3 +56,12 @@ def test_layers_are_different_and_the_seed_decides():
     assert not torch.equal(
         layers[0].self_attention.query.weight, layers[1].self_attention.query.weight
     )
+
+
+def test_layers_begin_different_and_share_nothing():
+    model = make_model(Config.preset("tiny"), 12, 12)
+    for stack in (model.encoder, model.decoder):
+        first, second = (dict(layer.named_parameters()) for layer in stack.layers)
+        for name, parameter in first.items():
+            assert parameter is not second[name]
+            assert parameter.dim() < 2 or not torch.equal(parameter, second[name]), name

@@ -28,9 +28,12 @@ def test_sum_over_real_targets_whatever_the_batch(seed, sizes):
     alone = []
     for row, (s, t) in enumerate(sizes):
         one = Batch(
-            batch.src[row : row + 1, : s + 1], batch.tgt_in[row : row + 1, : t + 1], batch.tgt_out[row : row + 1, : t + 1],
-            batch.src_mask[row : row + 1, ..., : s + 1], batch.tgt_mask[row : row + 1, :, : t + 1, : t + 1],
-        )  # fmt: skip
+            batch.src[row : row + 1, : s + 1],
+            batch.tgt_in[row : row + 1, : t + 1],
+            batch.tgt_out[row : row + 1, : t + 1],
+            batch.src_mask[row : row + 1, ..., : s + 1],
+            batch.tgt_mask[row : row + 1, :, : t + 1, : t + 1],
+        )
         alone.append(compute_loss(model, one, LabelSmoothing(0.1))[0])
     torch.testing.assert_close(loss, sum(alone), atol=1e-4, rtol=1e-4)
 

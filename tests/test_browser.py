@@ -27,35 +27,30 @@ from notebooks.pictures import attention_heatmap, show
 NEEDED = {  # the cells of a notebook that lead to its viewer
     "04_multi_head_attention": ("#| export", "import WordSegmenter", "import AttentionViewer"),
     "16_translation": (
-        "#| export",
-        "Translator.load(run)",
-        "def look_inside",
-        "import AttentionViewer",
+        "#| export", "Translator.load(run)", "def look_inside", "import AttentionViewer",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory, small_data):
-    """A copy of the course with a run of the preset `tiny`, in which 04 and 16 hold just the cells that are needed."""
+    """A copy of the course with a run of the preset `tiny`.
+
+    In it 04 and 16 hold just the cells that are needed.
+    """
     folder = tmp_path_factory.mktemp("course") / "course"
     for name in ("notebooks", "data_small", "data_large"):
-        shutil.copytree(
-            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "prepared")
-        )
+        ignored = shutil.ignore_patterns("__pycache__", "prepared")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "utils.py", folder)
-    config = replace(
-        Config.preset("tiny"), steps=300
-    )  # enough to write something for every sentence
+    # enough steps to write something for every sentence
+    config = replace(Config.preset("tiny"), steps=300)
     run_training(small_data, config, folder / "runs" / "notebook-15")
     for name, marks in NEEDED.items():
         path = folder / "notebooks" / f"{name}.ipynb"
         notebook = nbformat.read(path, as_version=4)
-        kept = [
-            c
-            for c in notebook.cells
-            if c.cell_type == "code" and any(mark in c.source for mark in marks)
-        ]
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        kept = [cell for cell in code if any(mark in cell.source for mark in marks)]
         assert all(any(mark in cell.source for cell in kept) for mark in marks), name
         notebook.cells = [nbformat.v4.new_code_cell(IMPORTS), *kept]
         nbformat.write(notebook, path)
@@ -73,26 +68,25 @@ def lab(course, tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={course}", "--LabApp.expose_app_in_browser=True",
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
+        f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}",
+        f"--ServerApp.root_dir={course}", "--LabApp.expose_app_in_browser=True",
     ]  # fmt: skip
     environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(settings), "PYTHONPATH": str(course)}
     log = settings / "log.txt"
     with log.open("w") as file:
-        server = subprocess.Popen(
-            command, cwd=course, env=environment, stdout=file, stderr=subprocess.STDOUT
-        )
+        output = dict(stdout=file, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(command, cwd=course, env=environment, **output)
+    address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(120):
             try:
-                urllib.request.urlopen(
-                    f"http://127.0.0.1:{port}/api?token={TOKEN}", timeout=5
-                ).close()
+                urllib.request.urlopen(f"{address}/api?token={TOKEN}", timeout=5).close()
                 break
             except OSError:
                 assert server.poll() is None, log.read_text()
                 time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}"
+        yield address
     finally:
         server.send_signal(signal.SIGINT)
         server.send_signal(signal.SIGTERM)
@@ -101,19 +95,18 @@ def lab(course, tmp_path_factory):
 
 @pytest.fixture
 def page():
-    """A page of a fresh browser that reaches nothing but this machine; what it asks for elsewhere fails the test."""
+    """A page of a fresh browser that reaches nothing but this machine.
+
+    What it asks for elsewhere fails the test.
+    """
     options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     options.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
     elsewhere = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on(
-            "request",
-            lambda r: (
-                re.match(r"(http|ws)://127\.0\.0\.1|data:|blob:", r.url) or elsewhere.append(r.url)
-            ),
-        )
+        here = re.compile(r"(http|ws)://127\.0\.0\.1|data:|blob:")
+        page.on("request", lambda r: here.match(r.url) or elsewhere.append(r.url))
         yield page
         browser.close()
     assert not elsewhere
@@ -125,9 +118,8 @@ def run_notebook(page, lab, name):
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
     saved = page.locator(".jp-Notebook")
     expect(saved).not_to_contain_text("Error displaying widget")  # as it comes, before it has run
-    expect(page.locator("#jp-main-statusbar")).to_contain_text(
-        "Idle", timeout=60_000
-    )  # the kernel has started
+    status = page.locator("#jp-main-statusbar")
+    expect(status).to_contain_text("Idle", timeout=60_000)  # the kernel has started
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     viewer = page.locator(".attention-viewer")
     viewer.or_(page.locator(STDERR)).first.wait_for(timeout=120_000)
@@ -157,11 +149,8 @@ def words(viewer, side):
 def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     viewer = run_notebook(page, lab, "04_multi_head_attention")
     choose(viewer, kind="encoder")
-    assert (
-        words(viewer, "query")
-        == words(viewer, "key")
-        == "The phone rang just as I was leaving .".split()
-    )
+    sentence = "The phone rang just as I was leaving .".split()
+    assert words(viewer, "query") == words(viewer, "key") == sentence
     first, second = shares(viewer), shares(viewer, number=1)
     assert len(first) == 9 and abs(sum(first) - 100) <= 5 and first != second
     choose(viewer, head=2)
@@ -172,9 +161,8 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     assert shares(viewer, "key", 10)[:10] == [0] * 10
     viewer.locator('g[data-side="query"][data-number="0"]').click()
     page.mouse.move(0, 0)
-    assert [text for text in viewer.locator(".share").all_text_contents() if text][
-        0
-    ] == "100 %"  # a click keeps it
+    shown = [text for text in viewer.locator(".share").all_text_contents() if text]
+    assert shown[0] == "100 %"  # a click keeps it
 
 
 def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, page):
@@ -184,9 +172,8 @@ def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, 
     box.fill("We had it last night.")
     box.press("Enter")
     source = "We had it last night . <eos>".split()
-    expect(viewer.locator('g[data-side="key"] text:not(.share)')).to_have_text(
-        source, timeout=60_000
-    )
+    keys = viewer.locator('g[data-side="key"] text:not(.share)')
+    expect(keys).to_have_text(source, timeout=60_000)
     written = words(viewer, "query")
     assert written[-1] == "<eos>" and written != before
     translation = "".join(written[:-1])

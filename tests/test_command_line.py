@@ -13,54 +13,24 @@ from notebooks import training, translation
 
 def test_train_translate_and_score(small_data, tmp_path):
     run = tmp_path / "run"
-    done = run_python(
-        "-m",
-        "notebooks.training",
-        "--data",
-        small_data,
-        "--config",
-        "tiny",
-        "--run",
-        run,
-        "--seed",
-        "3",
-        cwd=tmp_path,
-    )
+    options = ["--data", small_data, "--config", "tiny", "--run", run, "--seed", "3"]
+    done = run_python("-m", "notebooks.training", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "300 pairs to train on, 0 longer ones left out; 40 for dev" in done.stdout
-    assert re.search(
-        r"finished at step 40; best dev loss \d\.\d+ nats a token at step 40", done.stdout
-    )
+    last = r"finished at step 40; best dev loss \d\.\d+ nats a token at step 40"
+    assert re.search(last, done.stdout)
     assert re.search(r"40/40 \[.*step/s, loss \d\.\d+, [\d,]+ tokens/s\]", done.stderr)
-    assert (
-        json.loads((run / "config.json").read_text())["seed"] == 3
-        and not (run / "scores.json").exists()
-    )
-    done = run_python(
-        "-m",
-        "notebooks.translation",
-        "--run",
-        run,
-        "--score",
-        small_data,
-        "--split",
-        "test",
-        cwd=tmp_path,
-    )
+    assert json.loads((run / "config.json").read_text())["seed"] == 3
+    assert not (run / "scores.json").exists()
+    options = ["--run", run, "--score", small_data, "--split", "test"]
+    done = run_python("-m", "notebooks.translation", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^  reference  ", done.stdout, re.M)) == 10
-    assert (
-        re.search(r"^greedy +BLEU +[\d.]+ +chrF +[\d.]+ +[\d.]+ sentences/s$", done.stdout, re.M)
-        and "|tok:zh|" in done.stdout
-    )
+    greedy = r"^greedy +BLEU +[\d.]+ +chrF +[\d.]+ +[\d.]+ sentences/s$"
+    assert re.search(greedy, done.stdout, re.M) and "|tok:zh|" in done.stdout
     scores = json.loads((run / "scores.json").read_text())["test"]
-    assert scores["beam"].keys() == {
-        "bleu",
-        "chrf",
-        "bleu_signature",
-        "chrf_signature",
-        "sentences_per_second",
-    }
+    names = "bleu chrf bleu_signature chrf_signature sentences_per_second"
+    assert scores["beam"].keys() == set(names.split())
     translation.score(run, small_data, "dev")
     assert json.loads((run / "scores.json").read_text()).keys() == {"test", "dev"}
 
@@ -75,20 +45,16 @@ def test_argument_file_and_pipe_give_the_same_lines(finished_run, small_data, tm
     assert translation.main([*options, "--input", str(tmp_path / "input.txt")]) == 0
     file = capsys.readouterr().out
     pipe = run_python("-m", "notebooks.translation", *options, stdin="\n".join(texts) + "\n")
-    assert (
-        argument == file == pipe.stdout
-        and argument.count("\n") == len(texts)
-        and pipe.returncode == 0
-    ), pipe.stderr
+    assert pipe.returncode == 0 and argument == file == pipe.stdout, pipe.stderr
+    assert argument.count("\n") == len(texts)
 
 
 def test_every_setting_is_an_option(capsys):
     with pytest.raises(SystemExit) as stopped:
         training.main(["--help"])
     text = capsys.readouterr().out
-    assert stopped.value.code == 0 and all(
-        f"--{name.replace('_', '-')}" in text for name in Config.__dataclass_fields__
-    )
+    assert stopped.value.code == 0
+    assert all(f"--{name.replace('_', '-')}" in text for name in Config.__dataclass_fields__)
     assert "what a source token is" in text  # the comments beside the fields
 
 
@@ -97,18 +63,13 @@ def test_every_setting_is_an_option(capsys):
 )
 def test_options_change_a_preset(argv):
     arguments = training.parse_arguments([*argv, "--d-model", "64", "--keep", "last", "--swap"])
-    assert arguments.settings == replace(
-        Config.preset("tiny"), d_model=64, keep="last", swap=True
-    )
+    assert arguments.settings == replace(Config.preset("tiny"), d_model=64, keep="last", swap=True)
 
 
 def test_the_default_is_the_small_preset_on_the_projects_corpus():
     arguments = training.parse_arguments([])
-    assert (arguments.settings, arguments.data, arguments.run) == (
-        Config.preset("small"),
-        ROOT / "data_small",
-        None,
-    )
+    assert arguments.settings == Config.preset("small")
+    assert arguments.data == ROOT / "data_small" and arguments.run is None
 
 
 @pytest.mark.parametrize("command", [training.main, translation.main])

@@ -1,4 +1,7 @@
-"""Every exercise: the empty hole is told so, the folded solution is right, and a typical wrong answer is refused with a hint."""
+"""Every exercise: the empty hole is told so, the folded solution is right.
+
+And a typical wrong answer is refused with a hint.
+"""
 
 import ast
 
@@ -9,53 +12,68 @@ from grade import NOTEBOOKS, exercises
 
 import utils
 
-WRONG = {  # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
+# (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
+WRONG = {
     ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
     ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
-    ("01", 1): ("ids.count(UNK) / len(ids)", "sum(UNK in tokenizer.encode(text) for text in texts) / len(texts)", "2 of 3 texts"),
-    ("01", 2): (" & not_later", " & not_later & (ids != PAD)[:, None, :, None]", "only keys are to be closed"),
-    ("02", 1): ("return gradient.index_add(0, ids, upstream)", "gradient[ids] = upstream; return gradient", "only its last"),
+    ("01", 1): ("ids.count(UNK) / len(ids)",
+                "sum(UNK in tokenizer.encode(text) for text in texts) / len(texts)",
+                "2 of 3 texts"),
+    ("01", 2): (" & not_later", " & not_later & (ids != PAD)[:, None, :, None]",
+                "only keys are to be closed"),
+    ("02", 1): ("return gradient.index_add(0, ids, upstream)",
+                "gradient[ids] = upstream; return gradient", "only its last"),
     ("02", 2): ("torch.nn.functional.normalize(table, dim=1)", "table", "only because it is long"),
-    ("03", 1): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]", "`start` has no effect"),
+    ("03", 1): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]",
+                "`start` has no effect"),
     ("03", 2): (" / (1 - p)", "", "divide the survivors by 1 - p"),
     ("04", 1): ("/ math.sqrt(len(query)) for", "for", "not divided by √d_k"),
-    ("04", 2): ("[h * d_k : (h + 1) * d_k].T", "[:, h * d_k : (h + 1) * d_k]", "a head owns 4 of the 12 outputs"),
-    ("05", 1): ("return x / ", "x = x - x.mean(-1, keepdim=True); return x / ", "that is layer norm"),
-    ("05", 2): ("(g - g.mean(dim=-1, keepdim=True) - y * (g * y).mean(dim=-1, keepdim=True))", "g", "that is only g/σ"),
+    ("04", 2): ("[h * d_k : (h + 1) * d_k].T", "[:, h * d_k : (h + 1) * d_k]",
+                "a head owns 4 of the 12 outputs"),
+    ("05", 1): ("return x / ", "x = x - x.mean(-1, keepdim=True); return x / ",
+                "that is layer norm"),
+    ("05", 2): ("(g - g.mean(dim=-1, keepdim=True) - y * (g * y).mean(dim=-1, keepdim=True))",
+                "g", "that is only g/σ"),
     ("06", 1): ("convolution.bias.copy_(linear.bias)", "pass", "weights and biases of both"),
     ("06", 2): (".relu() * self.value(x)", ".relu()", "the value is missing"),
-    ("07", 1): ("id(parameter): parameter", "object(): parameter", "you count some of them more than once"),
+    ("07", 1): ("id(parameter): parameter", "object(): parameter",
+                "you count some of them more than once"),
     ("07", 2): ("nn.Parameter(torch.zeros(()))", "torch.zeros(())", "alpha is not a parameter"),
     ("08", 1): ("real.sum(dim=1)", "mask.shape[1]", "divide by the real tokens only"),
-    ("08", 2): ("norms[0](x + attention(x, x, x, src_mask))", "x + attention(x, x, x, src_mask)", "is x added before each"),
-    ("09", 1): ("look_ahead_mask(length) | (place < prefix)", "look_ahead_mask(length)", "inside the prefix all see all"),
+    ("08", 2): ("norms[0](x + attention(x, x, x, src_mask))", "x + attention(x, x, x, src_mask)",
+                "is x added before each"),
+    ("09", 1): ("look_ahead_mask(length) | (place < prefix)", "look_ahead_mask(length)",
+                "inside the prefix all see all"),
     ("09", 2): ("look_ahead_mask(known), cache)", "None, cache)", "does token 0 look ahead?"),
     ("10", 1): ("logits[0, -1]", "logits[0, 0]", "follows the first token, not the last"),
-    ("10", 2): ("2 * 2 * T * D * D + 2 * 2 * S * D * D", "4 * 2 * T * D * D", "cross keys and values come from S tokens"),
-    ("11", 1): ("generator.projection.weight =", "generator.projection.weight.data[:] =", "generator are two parameters"),
-    ("11", 2): ("(2 * len(encoder.layers))", "len(encoder.layers)", "each of the 8 layers adds two changes"),
-    ("12", 1): ("[:, PAD + 1 :].log_softmax(dim=-1)", ".log_softmax(dim=-1)[:, PAD + 1 :]", "is right, not"),
+    ("10", 2): ("2 * 2 * T * D * D + 2 * 2 * S * D * D", "4 * 2 * T * D * D",
+                "cross keys and values come from S tokens"),
+    ("11", 1): ("generator.projection.weight =", "generator.projection.weight.data[:] =",
+                "generator are two parameters"),
+    ("11", 2): ("(2 * len(encoder.layers))", "len(encoder.layers)",
+                "each of the 8 layers adds two changes"),
+    ("12", 1): ("[:, PAD + 1 :].log_softmax(dim=-1)", ".log_softmax(dim=-1)[:, PAD + 1 :]",
+                "is right, not"),
     ("12", 2): ("chosen.sum() * (", "(", "is right, not"),
-    ("13", 1): ("[BOS, *ids] for ids in sentences])", "[BOS, *ids, EOS] for ids in sentences])[:, :-1]", "cut each row"),
+    ("13", 1): ("[BOS, *ids] for ids in sentences])",
+                "[BOS, *ids, EOS] for ids in sentences])[:, :-1]", "cut each row"),
     ("13", 2): ("part, criterion)", "part, criterion); total = _", "weighs small parts too much"),
-    ("14", 1): ("(step - warmup_steps) / (total_steps - warmup_steps)", "step / total_steps", "does t begin after the warm-up?"),
+    ("14", 1): ("(step - warmup_steps) / (total_steps - warmup_steps)", "step / total_steps",
+                "does t begin after the warm-up?"),
     ("14", 2): ("/ (1 - beta1 ** state[\"step\"])", "", "corrected for having started at 0?"),
     ("15", 1): ("if norm > max_norm:", "if True:", "was scaled up"),
     ("15", 2): (".mean(dim=0)", ".sum(dim=0)", "that is the sum"),
     ("15", 3): ("even * cosine - odd", "even * cosine + odd", "a rotation leaves lengths alone"),
     ("16", 1): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
     ("16", 2): ("before < p", "before + ordered < p", "carries the sum over p"),
-    ("16", 3): ("cost[token] += strength", "cost[token] = strength", "a token chosen twice costs twice 0.7"),
+    ("16", 3): ("cost[token] += strength", "cost[token] = strength",
+                "a token chosen twice costs twice 0.7"),
 }  # fmt: skip
 
 
 LARGER = {"15", "16"}  # these have a third, larger one
-CASES = [
-    (path, number)
-    for path in NOTEBOOKS
-    for number in (1, 2, 3)
-    if number < 3 or path.stem[:2] in LARGER
-]
+COUNTS = {path: 3 if path.stem[:2] in LARGER else 2 for path in NOTEBOOKS}
+CASES = [(path, number) for path, count in COUNTS.items() for number in range(1, count + 1)]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0].stem[:2]}-{case[1]}")
@@ -74,7 +92,7 @@ def answer(names, code, check, capsys):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_there_are_two_or_three(path):
-    assert len(exercises(path)) == sum(case[0] == path for case in CASES)
+    assert len(exercises(path)) == COUNTS[path]
 
 
 def test_hole_solution_and_wrong_answer_are_told_apart(exercise, capsys):

@@ -19,7 +19,7 @@ def translator(finished_run):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatch, norm):
-    from notebooks.encoder import shake
+    from notebooks.proofs import shake
 
     torch.manual_seed(1)
     config = replace(translator.config, norm=norm)

@@ -18,11 +18,8 @@ def assert_refused(capsys, command, argv, *words):
     assert command([str(part) for part in argv]) == 2
     captured = capsys.readouterr()
     lines = captured.err.strip().splitlines()
-    assert (
-        len(lines) == 1
-        and lines[0].startswith("error: ")
-        and all(word in lines[0] for word in words)
-    ), captured.err
+    assert len(lines) == 1 and lines[0].startswith("error: "), captured.err
+    assert all(word in lines[0] for word in words), captured.err
 
 
 @pytest.mark.parametrize(
@@ -175,7 +172,8 @@ FULL_DISK = """
 import resource, signal, sys
 from notebooks.training import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))  # a write beyond this many bytes fails, as on a full disk
+# a write beyond this many bytes fails, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 sys.exit(main({argv!r}))
 """
 

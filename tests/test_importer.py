@@ -1,4 +1,7 @@
-"""The importer: a notebook is a module. Faulty notebooks are made in a folder of their own with a copy of the importer."""
+"""The importer: a notebook is a module.
+
+Faulty notebooks are made in a folder of their own with a copy of the importer.
+"""
 
 import ast
 import importlib
@@ -26,12 +29,8 @@ def package(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
-    write_notebook(
-        folder / "03_greeting.ipynb",
-        "raise SystemError('not exported')",
-        GREET,
-        "%matplotlib inline",
-    )
+    wrong = "raise SystemError('not exported')"
+    write_notebook(folder / "03_greeting.ipynb", wrong, GREET, "%matplotlib inline")
     return folder
 
 
@@ -51,7 +50,7 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-PLAIN_BEFORE, PLAIN_AFTER_14 = ["utils", "pictures"], ["processes", "run_folder"]
+PLAIN_BEFORE, PLAIN_AFTER_14 = ["utils", "pictures", "proofs", "fast_dropout"], ["processes", "run_folder"]
 LAST = ["export"]
 
 
@@ -132,15 +131,11 @@ def test_traceback_shows_the_line_of_the_cell():
 def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
     write_notebook(package / "04_broken.ipynb", "#| export\ndef fail():\n    return 1 / 0  # here")
     for arguments in (["-c", "import notebooks.broken as b; b.fail()"], ["-m", "notebooks.crash"]):
-        write_notebook(
-            package / "05_crash.ipynb", "#| export\nfrom notebooks.broken import fail\n\nfail()"
-        )
+        crash = "#| export\nfrom notebooks.broken import fail\n\nfail()"
+        write_notebook(package / "05_crash.ipynb", crash)
         done = run_in(package, *arguments)
-        assert (
-            done.returncode == 1
-            and "return 1 / 0  # here" in done.stderr
-            and "04_broken.ipynb" in done.stderr
-        )
+        assert done.returncode == 1
+        assert "return 1 / 0  # here" in done.stderr and "04_broken.ipynb" in done.stderr
 
 
 def test_run_as_a_program_and_in_a_kernel(package):
@@ -148,20 +143,22 @@ def test_run_as_a_program_and_in_a_kernel(package):
     write_notebook(package / "06_program.ipynb", text)
     assert run_in(package, "-m", "notebooks.program").returncode == 7
     in_kernel = (
-        "from IPython.core.interactiveshell import InteractiveShell as S; import sys, types; s = S.instance();"
+        "from IPython.core.interactiveshell import InteractiveShell as S\n"
+        "import sys, types; s = S.instance();"
         f"r = s.run_cell({text!r}); print(s.user_ns['__name__'], r.success)"
     )
     assert run_in(package, "-c", in_kernel).stdout.endswith("__main__ True\n")
 
 
 def test_torchrun(package):
-    write_notebook(
-        package / "06_ranks.ipynb",
-        '#| export\nimport os\n\nos.write(1, b"rank %s of %s\\n" % (os.environb[b"RANK"], os.environb[b"WORLD_SIZE"]))',
+    text = (
+        "#| export\nimport os\n\n"
+        'rank, size = os.environb[b"RANK"], os.environb[b"WORLD_SIZE"]\n'
+        'os.write(1, b"rank %s of %s\\n" % (rank, size))'
     )
-    done = run_in(
-        package, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "notebooks.ranks"
-    )
+    write_notebook(package / "06_ranks.ipynb", text)
+    launch = "-m torch.distributed.run --nproc-per-node 2".split()
+    done = run_in(package, *launch, "-m", "notebooks.ranks")
     assert sorted(done.stdout.split("\n")[:-1]) == ["rank 0 of 2", "rank 1 of 2"], done.stderr
 
 
@@ -172,7 +169,8 @@ def test_pickle_to_a_worker(package, method):
     (package.parent / "main.py").write_text(
         "import multiprocessing\nfrom notebooks.greeting import greet\n"
         "if __name__ == '__main__':\n"
-        f"    with multiprocessing.get_context('{method}').Pool(1) as pool:\n        print(pool.map(greet, ['a', 'b']))\n"
+        f"    with multiprocessing.get_context('{method}').Pool(1) as pool:\n"
+        "        print(pool.map(greet, ['a', 'b']))\n"
     )
     assert run_in(package, "main.py").stdout == "['hello a', 'hello b']\n"
 
@@ -180,7 +178,8 @@ def test_pickle_to_a_worker(package, method):
 def test_a_program_can_send_its_functions_to_spawned_workers(package):
     text = (
         "#| export\nimport multiprocessing\n\n\ndef double(x):\n    return 2 * x\n\n\n"
-        "if __name__ == '__main__':\n    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
         "        print(pool.map(double, [3]))"
     )
     write_notebook(package / "06_workers.ipynb", text)
@@ -194,18 +193,17 @@ def test_classes_pickle_by_name():
 def test_reload_uses_the_edited_notebook(package):
     code = (
         "import importlib, inspect, pathlib, notebooks.greeting as g; old = g.greet\n"
-        "path = pathlib.Path(g.__file__); path.write_text(path.read_text().replace('hello', 'goodbye'))\n"
-        "importlib.reload(g); print(g.greet('you'), old('you'), 'goodbye' in inspect.getsource(g.greet))"
+        "path = pathlib.Path(g.__file__)\n"
+        "path.write_text(path.read_text().replace('hello', 'goodbye'))\n"
+        "importlib.reload(g)\n"
+        "print(g.greet('you'), old('you'), 'goodbye' in inspect.getsource(g.greet))"
     )
     assert run_in(package, "-c", code).stdout == "goodbye you hello you True\n"
 
 
 def test_from_any_working_directory(tmp_path):
-    done = run_python(
-        "-c",
-        "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)",
-        cwd=tmp_path,
-    )
+    code = "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)"
+    done = run_python("-c", code, cwd=tmp_path)
     assert done.stdout == f"256 {ROOT}\n", done.stderr
 
 
@@ -230,27 +228,19 @@ def test_not_a_notebook(package, content):
 
 
 def test_syntax_error_names_notebook_cell_and_line(package):
-    write_notebook(
-        package / "07_wrong.ipynb",
-        "text = 1",
-        "#| export\nimport sys",
-        "#| export\ndef f():\n    return (1",
-    )
+    cells = ["text = 1", "#| export\nimport sys", "#| export\ndef f():\n    return (1"]
+    write_notebook(package / "07_wrong.ipynb", *cells)
     done = run_in(package, "-c", "import notebooks.wrong")
-    assert (
-        "SyntaxError" in done.stderr
-        and "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell" in done.stderr
-    ), done.stderr
+    where = "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell"
+    assert "SyntaxError" in done.stderr and where in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("magic", ["%time f()", "!ls", "f?", "x = !ls", "%%bash\nls"])
 def test_magic_in_an_export_cell(package, magic):
     write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
     done = run_in(package, "-c", "import notebooks.magic")
-    assert (
-        "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1"
-        in done.stderr
-    ), done.stderr
+    told = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1"
+    assert told in done.stderr, done.stderr
 
 
 def test_the_percent_operator_is_not_a_magic(package):

@@ -46,8 +46,8 @@ from data_large.prepare import (
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
-    WORDS, src_segmentation="subwords", tgt_segmentation="subwords", sharing="three-way", max_size=400, max_length=100,
-    batch_tokens=300,
+    WORDS, src_segmentation="subwords", tgt_segmentation="subwords", sharing="three-way",
+    max_size=400, max_length=100, batch_tokens=300,
 )  # fmt: skip
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and \u2028 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
 SHARD_LINES, PARTITION_PAIRS = 25, 40  # so that a few lines make many shards
@@ -65,11 +65,8 @@ def small_shards():
 def pairs():
     """Pairs by split, with signs that no table of words or characters knows."""
     rows = {split: read_pairs(DATA, split, WORDS) for split in ("train", "dev", "test")}
-    return {
-        "train": [*rows["train"][:139], ODD],
-        "dev": rows["dev"][:30],
-        "test": rows["test"][:20],
-    }
+    train = [*rows["train"][:139], ODD]
+    return {"train": train, "dev": rows["dev"][:30], "test": rows["test"][:20]}
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +89,8 @@ def write_data(folder, pairs, kind):
 
 
 KINDS = [
-    "tsv", "tsv.gz", "tsv.zst", "jsonl", "jsonl.zst", "json", "json.gz", "parquet", "parquet struct", "halves", "halves.gz",
-    "halves.zst", "several", "saved", "saved struct",
+    "tsv", "tsv.gz", "tsv.zst", "jsonl", "jsonl.zst", "json", "json.gz", "parquet",
+    "parquet struct", "halves", "halves.gz", "halves.zst", "several", "saved", "saved struct",
 ]  # fmt: skip
 
 
@@ -111,16 +108,13 @@ def columns(rows, kind):
 def write_file(folder, split, rows, kind):
     kind, _, packing = kind.partition(".")
     if kind.startswith("parquet"):
-        pq.write_table(
-            pa.table(columns(rows, kind)), folder / f"{split}.parquet", row_group_size=30
-        )
+        table = pa.table(columns(rows, kind))
+        pq.write_table(table, folder / f"{split}.parquet", row_group_size=30)
         return
     texts = {kind: "\n".join("\t".join(row) for row in rows)}
     if kind == "halves":
-        texts = {
-            code: "".join(f"{row[side]}\n" for row in rows)
-            for side, code in enumerate(("en", "zh"))
-        }
+        sides = (("en", 0), ("zh", 1))
+        texts = {code: "".join(f"{row[side]}\n" for row in rows) for code, side in sides}
     elif kind == "json":
         lines = [{"translation": {"en": source, "zh": target}} for source, target in rows]
         texts = {kind: "\n".join(json.dumps(line) for line in lines)}
@@ -138,9 +132,8 @@ def pack(content, packing):
     if packing == "gz":
         return gzip.compress(content[:half]) + gzip.compress(content[half:])
     if packing == "zst":
-        return b"".join(
-            pa.compress(part, "zstd", asbytes=True) for part in (content[:half], content[half:])
-        )
+        parts = (content[:half], content[half:])
+        return b"".join(pa.compress(part, "zstd", asbytes=True) for part in parts)
     return content
 
 
@@ -149,10 +142,8 @@ def write_saved(folder, pairs, kind):
 
     datasets.disable_progress_bars()
     names = {"train": "train", "dev": "validation", "test": "test"}
-    splits = {
-        names[split]: datasets.Dataset.from_dict(columns(rows, kind))
-        for split, rows in pairs.items()
-    }
+    tables = {names[split]: columns(rows, kind) for split, rows in pairs.items()}
+    splits = {name: datasets.Dataset.from_dict(table) for name, table in tables.items()}
     datasets.DatasetDict(splits).save_to_disk(str(folder))
 
 
@@ -163,11 +154,8 @@ def items(folder):
 
 def contents(folder):
     """Every file of a prepared folder, byte for byte."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 # formats
@@ -177,9 +165,8 @@ def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs):
     data, folder = plain
     source, target, train, dev = load_prepared(folder)
     tokenizers = make_tokenizers(pairs["train"], SUBWORDS)
-    assert [one.vocabulary.tokens for one in (source, target)] == [
-        one.vocabulary.tokens for one in tokenizers
-    ]
+    for one, other in zip((source, target), tokenizers, strict=True):
+        assert one.vocabulary.tokens == other.vocabulary.tokens
     for found, rows in ((train, pairs["train"]), (dev, pairs["dev"])):
         expected = TranslationDataset(rows, *tokenizers, SUBWORDS.max_length)
         assert list(found) == expected.items and found.lengths.tolist() == expected.lengths.tolist()
@@ -192,9 +179,8 @@ def test_every_format_gives_the_same_ids_and_texts(plain, pairs, tmp_path, kind)
     write_data(tmp_path, pairs, kind)
     folder = prepare(tmp_path, SUBWORDS, 1, tmp_path / "prepared")
     assert items(folder) == items(plain[1])
-    assert (folder / "vocabulary.src.json").read_bytes() == (
-        plain[1] / "vocabulary.src.json"
-    ).read_bytes()
+    name = "vocabulary.src.json"
+    assert (folder / name).read_bytes() == (plain[1] / name).read_bytes()
     for split in ("dev", "test"):
         assert read_split(tmp_path, split, SUBWORDS) == pairs[split]
 
@@ -208,9 +194,8 @@ def test_words_and_characters_are_possible_too(plain, pairs, tmp_path):
     config = replace(WORDS, max_length=9)
     *tokenizers, train, dev = load_prepared(prepare(plain[0], config, 1, tmp_path))
     expected = TranslationDataset(pairs["train"], *make_tokenizers(pairs["train"], config), 9)
-    assert (
-        list(train) == expected.items and train.dropped == expected.dropped > 0 and dev.dropped > 0
-    )
+    assert list(train) == expected.items
+    assert train.dropped == expected.dropped > 0 and dev.dropped > 0
 
 
 def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
@@ -227,23 +212,17 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
 def test_the_arrow_files_are_open_to_others(plain):
     import datasets
 
-    whole = datasets.concatenate_datasets(
-        [datasets.Dataset.from_file(str(p)) for p in sorted(plain[1].glob("train-*.arrow"))]
-    )
-    assert [row["src"] for row in whole] == [
-        src[:-1] for src, _ in PreparedDataset(plain[1], "train")
-    ]
-    assert read_arrow(plain[1] / "train-00000.arrow").schema.field("src").type == pa.list_(
-        pa.uint16()
-    )
+    paths = sorted(plain[1].glob("train-*.arrow"))
+    whole = datasets.concatenate_datasets([datasets.Dataset.from_file(str(p)) for p in paths])
+    expected = [src[:-1] for src, _ in PreparedDataset(plain[1], "train")]
+    assert [row["src"] for row in whole] == expected
+    assert read_arrow(paths[0]).schema.field("src").type == pa.list_(pa.uint16())
 
 
 # damage
 
 
-GOOD = "".join(
-    f"Sentence number {number}.\t第{number}个句子在这里。\n" for number in range(2000)
-).encode()
+GOOD = "".join(f"Sentence number {n}.\t第{n}个句子在这里。\n" for n in range(2000)).encode()
 
 
 @pytest.mark.parametrize(
@@ -342,9 +321,8 @@ def test_a_damaged_saved_data_set_is_named(pairs, tmp_path, name, damage):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(
-        InputError, match=f"{tmp_path}.*(cut short or damaged|holds no (train|dev or validation))"
-    ) as refused:
+    told = f"{tmp_path}.*(cut short or damaged|holds no (train|dev or validation))"
+    with pytest.raises(InputError, match=told) as refused:
         prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
     assert "\n" not in str(refused.value)
 
@@ -367,40 +345,42 @@ def test_settings_that_do_not_go_together_are_refused_at_once(plain, tmp_path):
 
 
 def test_every_step_is_counted(tmp_path):
-    good = [
-        (f"This is sentence number {number}.", f"这是第{number}个句子。") for number in range(60)
-    ]
+    good = [(f"This is sentence number {n}.", f"这是第{n}个句子。") for n in range(60)]
     lines = {
         "train": [
             *good[:30],
             ("no tab",), ('"',),  # no pair
             ("", "一。"), ("One.", " \u3000"), ("", ""),  # an empty side
             ("x" * 2001, "字" * 600), ("x " * 1500, "字" * 2001),  # too many characters
-            ("A sentence that is far too long for that.", "好。"), ("No.", "这是一个很长的句子，不是吗？"),  # length ratio
-            ("Good morning.", "Good morning."), ("早上好。", "早上好。"), ("2 + 2 = 4", "2+2=4"),  # wrong script
+            # length ratio
+            ("A sentence that is far too long for that.", "好。"),
+            ("No.", "这是一个很长的句子，不是吗？"),
+            # wrong script
+            ("Good morning.", "Good morning."), ("早上好。", "早上好。"), ("2 + 2 = 4", "2+2=4"),
             good[0], ("This  is sentence number 1. ", good[1][1]), good[0],  # exact duplicates
-            ("A caf\u00e9 here.", "这里有咖啡馆。"), ("A cafe\u0301 here.", "这里有咖啡馆。"),  # the first is kept
+            # the first is kept
+            ("A caf\u00e9 here.", "这里有咖啡馆。"), ("A cafe\u0301 here.", "这里有咖啡馆。"),
             good[40], good[50], good[50], good[45],  # in dev or test, one of them twice
             ("word " * 61, "字" * 50), ("Short.", "短。"),  # too many tokens; kept
             *good[30:40],
         ],
-        "dev": [*good[40:49], good[40], good[49], ("Not Chinese.", "Not Chinese."), ("", "一。"), ("no tab",)],
+        "dev": [
+            *good[40:49], good[40], good[49],
+            ("Not Chinese.", "Not Chinese."), ("", "一。"), ("no tab",),
+        ],
         "test": [*good[50:55], ("word " * 61, "字")],
     }  # fmt: skip
     for split, rows in lines.items():
-        (tmp_path / f"{split}.tsv").write_text(
-            "\n".join(map("\t".join, rows)) + "\n", encoding="utf-8"
-        )
+        text = "\n".join(map("\t".join, rows)) + "\n"
+        (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
     report = json.loads((folder / "report.json").read_text())
     assert list(report["train"].values()) == [63, 2, 3, 2, 2, 3, 5, 3, 1, 42]
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
     assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
     source, _, train, dev = load_prepared(folder)
-    assert (
-        source.decode(train[30][0]) == "A caf\u00e9 here."
-        and source.decode(train[31][0]) == "Short."
-    )
+    assert source.decode(train[30][0]) == "A caf\u00e9 here."
+    assert source.decode(train[31][0]) == "Short."
     assert dev[9] == dev[0] != dev[10] and dev[11][0] == [*source.encode("Not Chinese."), EOS]
 
 
@@ -421,12 +401,8 @@ def test_every_step_is_counted(tmp_path):
         ("en", "ru", ("Hello there.", "Zdravstvuyte."), "wrong script"),
         ("ar", "en", ("مرحبا بك.", "Welcome."), None),
         ("en", "fi", ("Hello there.", "123 456"), None),  # a language whose script is not listed
-        (
-            "en",
-            "zh",
-            ("\ud83d.", "好。"),
-            "no pair in the line",
-        ),  # half a character, as JSON can spell it
+        # half a character, as JSON can spell it
+        ("en", "zh", ("\ud83d.", "好。"), "no pair in the line"),
     ],
 )
 def test_what_is_dropped(src, tgt, pair, reason):
@@ -445,23 +421,17 @@ def test_the_measured_shares_of_data_small_hold():
 def test_duplicates_are_found_across_shards_and_parts(tmp_path):
     random = np.random.default_rng(0)
     numbers = random.integers(200, size=400).tolist()
-    write_data(
-        tmp_path,
-        {"train": [sentence(n) for n in numbers], "dev": [sentence(n) for n in range(20)]},
-        "jsonl",
-    )
+    rows = {"train": list(map(sentence, numbers)), "dev": list(map(sentence, range(20)))}
+    write_data(tmp_path, rows, "jsonl")
     folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
     source, _, train, _ = load_prepared(folder)
-    expected = [
-        number for number in dict.fromkeys(numbers) if number >= 20
-    ]  # first ones, in their order
+    # the first of equal ones, in their order
+    expected = [number for number in dict.fromkeys(numbers) if number >= 20]
     assert [source.decode(src) for src, _ in train] == [sentence(number)[0] for number in expected]
     counts = json.loads((folder / "report.json").read_text())["train"]
     leaks = len({number for number in numbers if number < 20})
-    assert (
-        counts["also in dev or test"] == leaks
-        and counts["exact duplicates"] == 400 - len(expected) - leaks > 0
-    )
+    assert counts["also in dev or test"] == leaks
+    assert counts["exact duplicates"] == 400 - len(expected) - leaks > 0
 
 
 def sentence(number):
@@ -496,12 +466,8 @@ def test_a_second_call_does_nothing(plain, monkeypatch):
 def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeypatch):
     shutil.copytree(plain[0], tmp_path / "data", ignore=shutil.ignore_patterns("prepared"))
     names = [plain[1].name, large.fingerprint(plain[0], replace(SUBWORDS, max_length=99))]
-    assert (
-        large.fingerprint(
-            tmp_path / "data", replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)
-        )
-        == names[0]
-    )
+    other = replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)  # the same data for all that
+    assert large.fingerprint(tmp_path / "data", other) == names[0]
     for split in ("train", "dev", "test"):
         path = tmp_path / "data" / f"{split}.tsv"
         path.write_bytes(path.read_bytes().replace(b".", b"!", 1))
@@ -522,7 +488,10 @@ def test_the_fingerprint_of_a_data_set_is_that_of_its_ids(plain, pairs, tmp_path
 
 
 def test_stopped_at_every_file_it_goes_on_and_ends_the_same(plain, tmp_path, monkeypatch):
-    """An error before the first renaming of each file, and one after the second; each time the same call again."""
+    """An error before the first renaming of each file, and one after the second.
+
+    Each time the same call again.
+    """
 
     class PowerCut(Exception):
         pass
@@ -546,12 +515,10 @@ def test_stopped_at_every_file_it_goes_on_and_ends_the_same(plain, tmp_path, mon
             break
     assert contents(folder) == contents(plain[1])
     shards = {name: count for name, count in moments.items() if name.endswith(".arrow")}
-    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {
-        2
-    }  # what is in place is never done again
-    assert (
-        len(moments) == 22 + 8
-    )  # and shards.json, two vocabularies in three steps, three files of lengths, report.json
+    # what is in place is never done again
+    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {2}
+    # and shards.json, two vocabularies in three steps, three files of lengths, report.json
+    assert len(moments) == 22 + 8
 
 
 KILLED = """
@@ -566,7 +533,10 @@ large.prepare(Path(sys.argv[1]), eval(sys.argv[2]), 2, Path(sys.argv[3]))
 
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path, monkeypatch):
-    """Killed while reading; gone on with to the encoding in one process; killed while encoding; finished in one process."""
+    """Killed while reading; gone on with to the encoding in one process; killed while encoding.
+
+    Then finished in one process.
+    """
 
     class PowerCut(Exception):
         pass
@@ -576,16 +546,16 @@ def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path, monkeypatch):
 
     for moment in ("*/work/train-00001.arrow", "*/train-00001.arrow"):
         process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(plain[0]), repr(SUBWORDS), str(tmp_path)], cwd=ROOT,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            [sys.executable, "-c", KILLED, str(plain[0]), repr(SUBWORDS), str(tmp_path)],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         deadline = time.time() + 120
         while process.poll() is None and not list(tmp_path.glob(moment)) and time.time() < deadline:
             time.sleep(0.001)
         process.kill()
-        printed = process.communicate(
-            timeout=60
-        )  # ends when the last of its workers has closed the pipe
+        # ends when the last of its workers has closed the pipe
+        printed = process.communicate(timeout=60)
         assert list(tmp_path.glob(moment)), printed
         with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
             patch.setattr(large, "encode_shard", cut_power)
@@ -602,9 +572,8 @@ def test_a_killed_worker_is_one_line_and_loses_nothing(plain, tmp_path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(large, "finish_first", kill)
-        with pytest.raises(
-            OSError, match="reading: a worker process was killed.* what is done is kept"
-        ):
+        told = "reading: a worker process was killed.* what is done is kept"
+        with pytest.raises(OSError, match=told):
             prepare(plain[0], SUBWORDS, 2, tmp_path)
     assert contents(prepare(plain[0], SUBWORDS, 1, tmp_path)) == contents(plain[1])
 
@@ -677,13 +646,10 @@ def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monk
 
 def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     monkeypatch.setattr(large, "SHARD_LINES", 1000)
-    signs = [
-        chr(number)
-        for number in [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]
-    ]
-    texts = [
-        "".join(signs[start::1700]) for start in range(1700)
-    ]  # about 40 signs each, some of them Chinese
+    numbers = [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]
+    signs = [chr(number) for number in numbers]
+    # about 40 signs each, some of them Chinese
+    texts = ["".join(signs[start::1700]) for start in range(1700)]
     rows = [("One and two and three and four and five and six.", text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": rows[:1]}, "tsv")
     (tmp_path / "dev.tsv").write_text("Two.\t二。\n", encoding="utf-8")
@@ -697,21 +663,15 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
 
 def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
-    argv = f"--data {plain[0]} --config tiny --src-segmentation subwords --tgt-segmentation subwords".split()
-    argv += (
-        "--sharing three-way --max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
-    )
+    argv = f"--data {plain[0]} --config tiny --sharing three-way".split()
+    argv += "--src-segmentation subwords --tgt-segmentation subwords".split()
+    argv += "--max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
     assert large.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["train", "dev", "test"] and lines[1].split() == [
-        "lines",
-        "140",
-        "30",
-        "20",
-    ]
-    assert (
-        lines[-1] == f"prepared in {tmp_path / plain[1].name}" and len(lines) == 3 + len(STEPS) + 1
-    )
+    assert lines[0].split() == ["train", "dev", "test"]
+    assert lines[1].split() == ["lines", "140", "30", "20"]
+    assert lines[-1] == f"prepared in {tmp_path / plain[1].name}"
+    assert len(lines) == 3 + len(STEPS) + 1
     assert large.main(argv) == 0 and capsys.readouterr().out.splitlines() == lines[-1:]
 
 
@@ -720,24 +680,16 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
     for name, content in (("dev.tsv", GOOD[:5000]), ("train.tsv.gz", gzip.compress(GOOD)[:-9])):
         (tmp_path / "damaged").mkdir(exist_ok=True)
         (tmp_path / "damaged" / name).write_bytes(content)
-    wrong = (
-        "--config huge",
-        f"--data {tmp_path}/none",
-        "--dropout 2",
-        f"--data {tmp_path}/damaged --workers 1",
-    )
+    wrong = ["--config huge", "--dropout 2", f"--data {tmp_path}/none"]
+    wrong.append(f"--data {tmp_path}/damaged --workers 1")
     for argv in map(str.split, wrong):
         assert large.main(argv) == 2
         captured = capsys.readouterr()
-        assert (
-            captured.err.startswith("error: ")
-            and captured.err.count("\n") == 1
-            and not captured.out
-        )
+        assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+        assert not captured.out
     with pytest.raises(SystemExit) as stopped:
         large.main(["--wings", "2"])
     assert stopped.value.code == 2
     done = run_python("-m", "data_large.prepare", "--data", tmp_path)
-    assert (
-        done.returncode == 2 and done.stderr.count("\n") == 1 and "holds no dev.tsv" in done.stderr
-    ), done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "holds no dev.tsv" in done.stderr

@@ -18,23 +18,15 @@ from notebooks import training, translation
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_format_trains_and_translates(kind, pairs, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr(
-        large, "default_workers", lambda: 1
-    )  # starting processes is tested elsewhere
+    # starting processes is tested elsewhere
+    monkeypatch.setattr(large, "default_workers", lambda: 1)
     data, run = tmp_path / "data", str(tmp_path / "run")
     data.mkdir()
     write_data(data, pairs, kind)
-    assert (
-        training.main(
-            ["--data", str(data), *"--config tiny --steps 20 --eval-steps 10 --run".split(), run]
-        )
-        == 0
-    )
-    assert (
-        (tmp_path / "prepared").exists()
-        == large.needs_preparing(data, Config())
-        == (kind not in PLAIN)
-    )
+    options = "--config tiny --steps 20 --eval-steps 10 --run".split()
+    assert training.main(["--data", str(data), *options, run]) == 0
+    assert large.needs_preparing(data, Config()) == (kind not in PLAIN)
+    assert (tmp_path / "prepared").exists() == (kind not in PLAIN)
     printed = capsys.readouterr()
     assert "140 pairs to train on" in printed.out and printed.err.count("step/s") > 0
     assert translation.main(["--run", run, "--beam-size", "2", "He went home.", ""]) == 0
@@ -47,7 +39,7 @@ PLAIN = {"tsv", "jsonl", "json", "halves", "several"}  # what notebook 01 reads 
 
 
 def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):  # noqa: F811
-    """The same pairs from the disk and from memory: the same batches, so the same losses to the last bit."""
+    """The same pairs from disk and from memory: the same batches, so losses equal bit for bit."""
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(large, "default_workers", lambda: 1)
     logs = []
@@ -64,11 +56,8 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):
 
 def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path):  # noqa: F811
     write_data(tmp_path, pairs, "tsv.gz")
-    options = [
-        "--data",
-        tmp_path,
-        *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3 --run".split(),
-    ]
+    settings = "--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3 --run"
+    options = ["--data", tmp_path, *settings.split()]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2]
     try:
         two = run_python(*launch, "-m", "notebooks.training", "--", *options, tmp_path / "two")
@@ -80,39 +69,17 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
         folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
         shutil.rmtree(folder, ignore_errors=True)
         Path(f"{folder}.lock").unlink(missing_ok=True)
-    for left, right in zip(
-        read_records(tmp_path / "one"), read_records(tmp_path / "two"), strict=True
-    ):
-        assert all(
-            math.isclose(left[key], right[key], rel_tol=1e-5) for key in ("loss", "dev_loss")
-        )
+    records = (read_records(tmp_path / name) for name in ("one", "two"))
+    for left, right in zip(*records, strict=True):
+        assert math.isclose(left["loss"], right["loss"], rel_tol=1e-5)
+        assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-5)
 
 
 def test_accelerate_launches_it_too(small_data, tmp_path):
-    launch = [
-        Path(sys.executable).with_name("accelerate"),
-        "launch",
-        "--cpu",
-        "--num_processes",
-        1,
-        "--num_machines",
-        1,
-    ]
-    options = [
-        "--data",
-        small_data,
-        *"--config tiny --steps 4 --eval-steps 2 --run".split(),
-        tmp_path / "run",
-    ]
-    done = run_python(
-        *launch,
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "-m",
-        "notebooks.training",
-        *options,
-    )
+    launch = [Path(sys.executable).with_name("accelerate"), "launch"]
+    launch += "--cpu --num_processes 1 --num_machines 1".split()
+    launch += "--mixed_precision no --dynamo_backend no -m notebooks.training".split()
+    options = "--config tiny --steps 4 --eval-steps 2".split()
+    done = run_python(*launch, "--data", small_data, *options, "--run", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4

@@ -1,4 +1,7 @@
-"""What the site of `make pages` must be: complete, linked, readable without a network, a script or a Chinese font."""
+"""What the site of `make pages` must be: complete, linked, and readable.
+
+It needs no network, no script and no Chinese font.
+"""
 
 import importlib.util
 import json
@@ -64,9 +67,8 @@ def test_each_notebook_has_a_page_and_the_pages_are_a_chain(pages):
             assert not following or nav.parent.find("nav", {"aria-label": "bottom"})
             assert name == "index.html" or nav.find("a", href="index.html"), name
     for name, previous in zip(names[2:], names[1:]):
-        assert all(
-            nav.find("a", rel="prev")["href"] == previous for nav in pages[name].find_all("nav")
-        )
+        for nav in pages[name].find_all("nav"):
+            assert nav.find("a", rel="prev")["href"] == previous, name
 
 
 def test_the_index_lists_all_notebooks_with_their_questions_and_shows_the_picture(pages):
@@ -82,10 +84,8 @@ def test_the_index_lists_all_notebooks_with_their_questions_and_shows_the_pictur
 def test_code_and_printed_text_are_those_of_the_notebook(pages):
     for path in NOTEBOOKS:
         main = pages[f"{path.stem}.html"].main
-        code = [
-            block.get_text().strip("\n")
-            for block in main.find_all("div", class_="highlight", recursive=False)
-        ]
+        blocks = main.find_all("div", class_="highlight", recursive=False)
+        code = [block.get_text().strip("\n") for block in blocks]
         assert code == [cell.source.strip("\n") for cell in cells(path, "code")], path.name
         printed = [block.get_text() for block in main.find_all("pre", class_="output")]
         outputs = [output for cell in cells(path, "code") for output in cell.outputs]
@@ -99,9 +99,8 @@ def test_no_script_and_no_request_elsewhere(site, pages):
         for tag in page.find_all(True):
             assert not any(key.startswith("on") for key in tag.attrs), (name, tag.name)
             if "src" in tag.attrs:
-                assert (
-                    re.fullmatch(r"images/[\w.-]+", tag["src"]) and (site / tag["src"]).is_file()
-                ), (name, tag["src"])
+                there = re.fullmatch(r"images/[\w.-]+", tag["src"])
+                assert there and (site / tag["src"]).is_file(), (name, tag["src"])
     css = (site / "style.css").read_text(encoding="utf-8")
     assert "@import" not in css and "//" not in css
     assert all((site / url).is_file() for url in re.findall(r"url\((.*?)\)", css))
@@ -110,21 +109,14 @@ def test_no_script_and_no_request_elsewhere(site, pages):
 def test_every_formula_is_mathml(pages):
     for path in NOTEBOOKS:
         page = pages[f"{path.stem}.html"].main
-        assert len(page.find_all("math")) == len(
-            re.findall(r"\$\$.+?\$\$|\$[^$]+\$", prose(path))
-        ), path.name
-        assert len(page.find_all("math", display="block")) == len(
-            re.findall(r"\$\$.+?\$\$", prose(path))
-        ), path.name
-        assert (
-            not page.find_all("merror") and "\u0332" not in page.get_text()
-        )  # as \overline first comes
-        texts = [
-            text
-            for text in page.find_all(string=re.compile(r"[$\\]"))
-            if not text.find_parent(["pre", "code"])
-        ]
-        assert not texts, path.name
+        formulas = re.findall(r"\$\$.+?\$\$|\$[^$]+\$", prose(path))
+        blocks = re.findall(r"\$\$.+?\$\$", prose(path))
+        assert len(page.find_all("math")) == len(formulas), path.name
+        assert len(page.find_all("math", display="block")) == len(blocks), path.name
+        assert not page.find_all("merror")
+        assert "\u0332" not in page.get_text()  # as \overline first comes
+        for text in page.find_all(string=re.compile(r"[$\\]")):
+            assert text.find_parent(["pre", "code"]), (path.name, text)
 
 
 def test_a_formula_that_cannot_be_converted_is_named(program):
@@ -148,9 +140,8 @@ def test_every_picture_is_there_and_has_a_text(site, pages):
     for path in NOTEBOOKS:
         outputs = [output for cell in cells(path, "code") for output in cell.outputs]
         alts = [o.metadata["image/png"]["alt"] for o in outputs if "image/png" in o.get("data", {})]
-        assert [image["alt"] for image in pages[f"{path.stem}.html"].find_all("img")] == alts, (
-            path.name
-        )
+        images = pages[f"{path.stem}.html"].find_all("img")
+        assert [image["alt"] for image in images] == alts, path.name
     used = {image["src"] for page in pages.values() for image in page.find_all("img")}
     assert used == {f"images/{path.name}" for path in (site / "images").iterdir()}
     assert all(len(image["alt"]) > 20 for page in pages.values() for image in page.find_all("img"))
@@ -166,33 +157,20 @@ def test_solutions_are_folded(pages):
 
 
 def test_each_character_is_in_a_font_that_ships(site, pages):
-    fonts = {
-        name: set(TTFont(site / "fonts" / f"{name}.woff").getBestCmap())
-        for name in ("cjk", "mono", "math")
-    }
+    paths = {name: site / "fonts" / f"{name}.woff" for name in ("cjk", "mono", "math")}
+    fonts = {name: set(map(chr, TTFont(path).getBestCmap())) for name, path in paths.items()}
     for name, page in pages.items():
         for text in page.find_all(string=True):
-            characters = {ord(c) for c in text} - {
-                ord("\n"),
-                ord("🙂"),
-            }  # each system has emoji of its own
+            characters = set(text) - {"\n", "🙂"}  # each system has emoji of its own
             formula = text.find_parent("math") is not None
             shown = fonts["math"] if formula else fonts["cjk"] | fonts["mono"]
-            assert characters <= shown, (
-                name,
-                [chr(number) for number in characters - shown],
-                text[:40],
-            )
+            assert characters <= shown, (name, characters - shown, text[:40])
     formulas = TTFont(site / "fonts" / "math.woff")
     variants = formulas["MATH"].table.MathVariants
     root = variants.VertGlyphCoverage.glyphs.index(formulas.getBestCmap()[ord("√")])
-    names = [
-        variant.VariantGlyph
-        for variant in variants.VertGlyphConstruction[root].MathGlyphVariantRecord
-    ]
-    assert (
-        len(names) > 2 and len({formulas["hmtx"][name][0] for name in names}) == 1
-    )  # no gap behind a root
+    signs = variants.VertGlyphConstruction[root].MathGlyphVariantRecord
+    widths = [formulas["hmtx"][sign.VariantGlyph][0] for sign in signs]
+    assert len(widths) > 2 and len(set(widths)) == 1  # no gap behind a root
     assert sum(path.stat().st_size for path in (site / "fonts").iterdir()) < 500_000
 
 
@@ -210,11 +188,8 @@ def test_what_is_no_former_site_is_refused(program, tmp_path, monkeypatch, capsy
         (folder / name).write_text("mine", encoding="utf-8")
         assert program.main() == 2
         printed = capsys.readouterr()
-        assert (
-            not printed.out
-            and printed.err.count("\n") == 1
-            and f"{name}): choose another folder" in printed.err
-        )
+        assert not printed.out and printed.err.count("\n") == 1
+        assert f"{name}): choose another folder" in printed.err
         assert [path.name for path in folder.iterdir()] == [name]
         (folder / name).unlink()
 
@@ -232,27 +207,28 @@ def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(program, site, tmp_p
     assert program.main() == 2 and (former / "17_gone.html").exists()
     monkeypatch.setattr(program, "build", lambda root, folder: shutil.copytree(site, folder) and 17)
     assert program.main() == 0
-    assert sorted(path.name for path in former.iterdir()) == sorted(
-        path.name for path in site.iterdir()
-    )
+    assert {path.name for path in former.iterdir()} == {path.name for path in site.iterdir()}
     assert [path.name for path in tmp_path.iterdir()] == ["former"]
 
 
-# Asks the browser what a reader would see; what lies in a box that scrolls may be wider than the page.
+# Asks the browser what a reader would see; what lies in a box that scrolls may be wider than the
+# page.
 PROBE = """<script>
 addEventListener("load", () => document.fonts.ready.then(() => {
   const boxed = element => element.parentElement.closest("pre, .table, .formula");
   const wide = [...document.body.querySelectorAll("*")].filter(
     e => !boxed(e) && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+  const all = selector => [...document.querySelectorAll(selector)];
   const report = {
     wide: wide.map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)),
     scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
     pictures: [...document.images].filter(i => !i.naturalWidth).map(i => i.src),
-    formulas: [...document.querySelectorAll("math")].filter(m => m.getBoundingClientRect().width < 4).length,
+    formulas: all("math").filter(m => m.getBoundingClientRect().width < 4).length,
     fonts: [...document.fonts].filter(f => f.status == "error").map(f => f.family),
     loaded: [...document.fonts].filter(f => f.status == "loaded").length,
-    open: [...document.querySelectorAll("details .highlight")].filter(e => e.checkVisibility()).length,
-    elsewhere: performance.getEntriesByType("resource").map(r => r.name).filter(n => !n.startsWith("file:")),
+    open: all("details .highlight").filter(e => e.checkVisibility()).length,
+    elsewhere: performance.getEntriesByType("resource").map(r => r.name)
+      .filter(n => !n.startsWith("file:")),
   };
   document.body.innerHTML = "<pre id=report></pre>";
   document.getElementById("report").textContent = JSON.stringify(report);
@@ -262,16 +238,20 @@ addEventListener("load", () => document.fonts.ready.then(() => {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """A function that opens a file in Chromium, without any network, and returns the page as it then is."""
+    """A function that opens a file in Chromium, without any network.
+
+    It returns the page as it then is.
+    """
     program = find_browser()
     profile = tmp_path_factory.mktemp("profile")
 
     def open_page(path, width):
         command = [
-            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-            "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={profile}", f"--window-size={width},900", "--virtual-time-budget=5000", "--dump-dom",
-            path.as_uri(),
+            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-sync", "--disable-background-networking",
+            "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--user-data-dir={profile}", f"--window-size={width},900",
+            "--virtual-time-budget=5000", "--dump-dom", path.as_uri(),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60)
         return BeautifulSoup(done.stdout, "html.parser")
@@ -288,9 +268,8 @@ def test_a_browser_without_network_shows_everything(site, browser, tmp_path, wid
     copy = shutil.copytree(site, tmp_path / "site")
     for name in ("index.html", "04_multi_head_attention.html", "16_translation.html"):
         page = copy / name
-        page.write_text(
-            page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8"
-        )
+        text = page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>")
+        page.write_text(text, encoding="utf-8")
         report = json.loads(browser(page, width).find(id="report").get_text())
         assert report.pop("loaded") >= 2, name
         assert not any(report.values()), (name, report)

@@ -21,23 +21,16 @@ def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
 
 
 def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
-    weights = torch.tensor(
-        [[[[0.25, 0.75]], [[1.0, 0.0]]]]
-    )  # one layer, two heads, one query, two keys
+    weights = torch.tensor([[[[0.25, 0.75]], [[1.0, 0.0]]]])  # layers, heads, queries, keys
     viewer = pictures.AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
-    assert viewer.kind == "cross" and viewer.maps["cross"]["weights"] == [
-        [[[0.25, 0.75]], [[1.0, 0.0]]]
-    ]
-    assert viewer.maps["cross"]["keys"] == ["The", "phone"] and viewer.maps["cross"][
-        "colour"
-    ].startswith("#")
+    cross = viewer.maps["cross"]
+    assert viewer.kind == "cross" and cross["weights"] == [[[[0.25, 0.75]], [[1.0, 0.0]]]]
+    assert cross["keys"] == ["The", "phone"] and cross["colour"].startswith("#")
     data, metadata = viewer._repr_mimebundle_()
-    assert (
-        data["image/png"].startswith("iVBOR") and "application/vnd.jupyter.widget-view+json" in data
-    )
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["image/png"].startswith("iVBOR")
     assert "mean of the heads" in data["text/plain"] and "cross" in metadata["image/png"]["alt"]
     viewer.head = 2
     assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
-    assert "http" not in (ROOT / "notebooks" / "attention_viewer.js").read_text(
-        encoding="utf-8"
-    ).replace("http://www.w3.org/2000/svg", "")
+    script = (ROOT / "notebooks" / "attention_viewer.js").read_text(encoding="utf-8")
+    assert "http" not in script.replace("http://www.w3.org/2000/svg", "")

@@ -14,40 +14,25 @@ from notebooks import run_folder
 
 
 def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
-    options = [
-        "--data",
-        small_data,
-        *"--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split(),
-    ]
+    options = ["--data", small_data]
+    options += "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split()
     options += ["--batch-tokens", "100"]  # some batches have a single row
     one, two = tmp_path / "one", tmp_path / "two"
     assert run_python("-m", "notebooks.training", *options, "--run", one).returncode == 0
-    done = run_python(
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        2,
-        "-m",
-        "notebooks.training",
-        "--",
-        *options,
-        "--run",
-        two,
-    )
+    launch = "-m torch.distributed.run --nproc-per-node 2 -m notebooks.training --".split()
+    done = run_python(*launch, *options, "--run", two)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
     for left, right in zip(read_records(one), read_records(two), strict=True):
-        assert all(
-            math.isclose(left[key], right[key], rel_tol=1e-4)
-            for key in ("loss", "dev_loss", "grad_norm")
-        ), (
-            left,
-            right,
-        )
+        for key in ("loss", "dev_loss", "grad_norm"):
+            assert math.isclose(left[key], right[key], rel_tol=1e-4), (left, right)
 
 
 def test_one_process_short_of_memory_makes_all_work_in_parts(small_data, tmp_path):
-    """Two processes, of which the second has room for four rows only: they go on together, and take the steps of one."""
+    """Two processes, of which the second has room for four rows only.
+
+    They go on together, and take the steps of one.
+    """
     program = """
 import sys, torch
 from notebooks import training
@@ -64,21 +49,16 @@ if sys.argv.pop(1) == "short":
 raise SystemExit(training.main())
 """
     (tmp_path / "short.py").write_text(program)
-    options = [
-        "--data",
-        small_data,
-        *"--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3".split(),
-    ]
+    options = ["--data", small_data]
+    options += "--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3".split()
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2, tmp_path / "short.py"]
     for name in ("short", "plain"):
-        done = run_python(
-            *launch, "--", name, *options, "--run", tmp_path / name, PYTHONPATH=str(ROOT)
-        )
+        arguments = [name, *options, "--run", tmp_path / name]
+        done = run_python(*launch, "--", *arguments, PYTHONPATH=str(ROOT))
         assert done.returncode == 0, done.stderr
         assert ("out of memory: a batch is worked through" in done.stderr) == (name == "short")
-    for left, right in zip(
-        read_records(tmp_path / "short"), read_records(tmp_path / "plain"), strict=True
-    ):
+    records = (read_records(tmp_path / name) for name in ("short", "plain"))
+    for left, right in zip(*records, strict=True):
         assert math.isclose(left["loss"], right["loss"], rel_tol=1e-4)
         assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-4)
 
@@ -86,16 +66,14 @@ raise SystemExit(training.main())
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, processes):
-    options = [
-        "--data",
-        small_data,
-        *"--config tiny --dtype float32 --steps 160 --eval-steps 160".split(),
-    ]
+    options = ["--data", small_data]
+    options += "--config tiny --dtype float32 --steps 160 --eval-steps 160".split()
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2] if processes == 2 else []
     command = [*launch, "-m", "notebooks.training", *["--"][: len(launch)], *options, "--run"]
     process = subprocess.Popen(
-        [sys.executable, *map(str, command), str(tmp_path / "cut")], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        [sys.executable, *map(str, command), str(tmp_path / "cut")], cwd=ROOT, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     deadline = time.time() + 120
     log = tmp_path / "cut" / "log.jsonl"  # its first line comes after 50 steps

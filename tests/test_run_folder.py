@@ -57,36 +57,26 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     """SIGKILL at several moments of one run; then the same command again until it ends."""
-    options = [
-        "--data",
-        small_data,
-        *"--config tiny --dtype float32 --steps 120 --eval-steps 10 --d-model 64".split(),
-    ]
+    command = ["-m", "notebooks.training", "--data", str(small_data)]
+    command += "--config tiny --dtype float32 --steps 120 --eval-steps 10".split()
+    command += "--d-model 64 --run".split()
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     environment = {"OMP_NUM_THREADS": "1"}
-    assert (
-        run_python("-m", "notebooks.training", *options, "--run", whole, **environment).returncode
-        == 0
-    )
-    for last in (
-        10,
-        30,
-        70,
-    ):  # kill as soon as this checkpoint, or a later one, begins to be written
+    assert run_python(*command, whole, **environment).returncode == 0
+    for last in (10, 30, 70):  # killed as soon as this or a later checkpoint begins to be written
         process = subprocess.Popen(
-            [sys.executable, "-m", "notebooks.training", *map(str, options), "--run", str(broken)],
-            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment},
+            [sys.executable, *command, str(broken)], cwd=ROOT, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, **environment},
         )  # fmt: skip
         folder, deadline = broken / "checkpoints", time.time() + 120
         while process.poll() is None and time.time() < deadline:
-            if any(
-                int(path.name.split("-")[1].split(".")[0]) >= last for path in folder.glob("step-*")
-            ):
+            names = [path.name for path in folder.glob("step-*")]
+            if any(int(name.split("-")[1].split(".")[0]) >= last for name in names):
                 break
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL if os.name != "nt" else signal.SIGTERM)
         process.wait()
-    done = run_python("-m", "notebooks.training", *options, "--run", broken, **environment)
+    done = run_python(*command, broken, **environment)
     assert done.returncode == 0, done.stderr
     assert_same_run(whole, broken)
 
@@ -95,13 +85,10 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
     losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
-    run_training(
-        small_data, replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9), tmp_path
-    )
-    kept, wanted = (
-        read_tensors(path / "model.safetensors")
-        for path in (tmp_path, tmp_path / "checkpoints" / f"step-{expected}")
-    )
+    config = replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9)
+    run_training(small_data, config, tmp_path)
+    kept = read_tensors(tmp_path / "model.safetensors")
+    wanted = read_tensors(tmp_path / "checkpoints" / f"step-{expected}" / "model.safetensors")
     assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
 
 
@@ -111,100 +98,68 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
     run_training(small_data, config, tmp_path)
     folders = run_folder.checkpoints(tmp_path)
     assert [folder.name for folder in folders] == ["step-20", "step-30", "step-40"][-count:]
-    parts, kept = (
-        [read_tensors(folder / "model.safetensors") for folder in folders],
-        read_tensors(tmp_path / "model.safetensors"),
-    )
+    parts = [read_tensors(folder / "model.safetensors") for folder in folders]
+    kept = read_tensors(tmp_path / "model.safetensors")
     for name, tensor in kept.items():
         mean = torch.stack([part[name] for part in parts]).mean(dim=0)
         torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
-    assert count == 1 or not torch.equal(
-        kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"]
-    )
+    name = "encoder.norm.weight"
+    assert count == 1 or not torch.equal(kept[name], parts[-1][name])
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
     losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
-    records = run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
+    config = replace(TINY, eval_steps=5, patience=3, keep=keep)
+    records = run_training(small_data, config, tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
-    assert (
-        run_training(small_data, replace(TINY, eval_steps=5, patience=3, keep=keep), tmp_path)
-        == records
-    )
+    assert run_training(small_data, config, tmp_path) == records
 
 
 def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
     small_data, straight, tmp_path
 ):
-    assert sorted(path.name for path in (straight / "checkpoints").iterdir()) == [
-        "step-30",
-        "step-40",
-    ]
+    names = {path.name for path in (straight / "checkpoints").iterdir()}
+    assert names == {"step-30", "step-40"}
     (tmp_path / "checkpoints" / "step-99.tmp").mkdir(parents=True)
     assert run_folder.checkpoints(tmp_path) == []
 
 
 def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     names = {path.name for path in finished_run.iterdir()}
-    assert names == {
-        "config.json",
-        "vocabulary.src.json",
-        "vocabulary.tgt.json",
-        "model.safetensors",
-        "log.jsonl",
-        "checkpoints",
-    }
+    files = "config.json vocabulary.src.json vocabulary.tgt.json model.safetensors log.jsonl"
+    assert names == {*files.split(), "checkpoints"}
     config = json.loads((finished_run / "config.json").read_text())
-    assert config["dtype"] == native_dtype() and Config(**config) == replace(
-        Config.preset("tiny"), dtype=config["dtype"]
-    )
+    assert config["dtype"] == native_dtype()
+    assert Config(**config) == replace(Config.preset("tiny"), dtype=config["dtype"])
     records = read_records(finished_run)
-    assert [record["step"] for record in records if "dev_loss" in record] == [20, 40] and records[
-        -1
-    ]["dev_loss"] < records[0]["dev_loss"]
-    assert {
-        "step",
-        "epoch",
-        "loss",
-        "learning_rate",
-        "grad_norm",
-        "tokens_per_second",
-        "seconds",
-    } <= records[0].keys()
+    assert [record["step"] for record in records if "dev_loss" in record] == [20, 40]
+    assert records[-1]["dev_loss"] < records[0]["dev_loss"]
+    keys = "step epoch loss learning_rate grad_norm tokens_per_second seconds"
+    assert set(keys.split()) <= records[0].keys()
 
 
 def test_tied_weights_are_saved_once(finished_run):
     tensors = read_tensors(finished_run / "model.safetensors")
     assert "tgt_embedding.lookup.weight" in tensors and "generator.projection.weight" not in tensors
     model = load_run(finished_run)[3]
-    assert (
-        model.generator.projection.weight is model.tgt_embedding.lookup.weight
-        and not model.training
-    )
+    assert model.generator.projection.weight is model.tgt_embedding.lookup.weight
+    assert not model.training
 
 
 def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
-    before = {
-        path: path.stat().st_mtime_ns
-        for path in finished_run.rglob("*")
-        if path.suffix == ".safetensors"
-    }
+    times = lambda: {p: p.stat().st_mtime_ns for p in finished_run.rglob("*.safetensors")}
+    before = times()
     arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
     assert training.main(arguments) == 0
     assert "is finished already" in capsys.readouterr().out
-    assert before == {
-        path: path.stat().st_mtime_ns
-        for path in finished_run.rglob("*")
-        if path.suffix == ".safetensors"
-    }
+    assert times() == before
 
 
 def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
-    with pytest.raises(
-        InputError, match="was begun with d_model 32, not 64; steps 40, not 50. Use --restart"
-    ):
+    told = "was begun with d_model 32, not 64; steps 40, not 50. Use --restart"
+    with pytest.raises(InputError, match=told):
         run_training(small_data, replace(Config.preset("tiny"), d_model=64, steps=50), finished_run)
     shutil.copytree(small_data, tmp_path / "fewer")
     rows = (small_data / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -212,9 +167,8 @@ def test_another_command_on_the_same_folder_is_refused(small_data, finished_run,
     with pytest.raises(InputError, match="was made on other pairs"):
         run_training(tmp_path / "fewer", Config.preset("tiny"), finished_run)
     for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text(
-            "other text\t别的\nother text\t别的\n", encoding="utf-8"
-        )
+        text = "other text\t别的\nother text\t别的\n"
+        (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="other training text"):
         run_training(tmp_path, Config.preset("tiny"), finished_run)
 
@@ -223,24 +177,18 @@ def test_restart_forgets_the_run_and_nothing_else(small_data, tmp_path):
     run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     records = run_training(small_data, replace(TINY, steps=5, eval_steps=5), tmp_path, restart=True)
-    assert [record["step"] for record in records] == [5] and (
-        tmp_path / "notes.txt"
-    ).read_text() == "mine"
+    assert [record["step"] for record in records] == [5]
+    assert (tmp_path / "notes.txt").read_text() == "mine"
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-5"]
 
 
 def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data, tmp_path):
+    wild = dict(learning_rate=1e38, clip=1e38, warmup_steps=15)
     with pytest.raises(InputError, match="the loss is no number at step .*lower learning_rate"):
-        run_training(
-            small_data,
-            replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=15, steps=60, eval_steps=2),
-            tmp_path,
-        )
-    assert all(
-        tensor.isfinite().all()
-        for folder in run_folder.checkpoints(tmp_path)
-        for tensor in read_tensors(folder / "model.safetensors").values()
-    )
+        run_training(small_data, replace(TINY, **wild, steps=60, eval_steps=2), tmp_path)
+    for folder in run_folder.checkpoints(tmp_path):
+        tensors = read_tensors(folder / "model.safetensors")
+        assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
 def test_sigterm_during_an_evaluation(small_data, straight, tmp_path):
@@ -294,7 +242,5 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
     assert training.main([*options, str(tmp_path / "log.words")]) == 2
     assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
-    assert [line.startswith("error: ") for line in capsys.readouterr().err.splitlines()] == [
-        True,
-        True,
-    ]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)

@@ -1,4 +1,7 @@
-"""`make student` and `make grade`: the copy holds no solution and works; its exercises are graded by the course's checks."""
+"""`make student` and `make grade`: the copy holds no solution and works.
+
+Its exercises are graded by the course's checks.
+"""
 
 import csv
 import json
@@ -18,13 +21,10 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
 )
 
-LAYER_NORM, FEED_FORWARD, SUBLAYER, ENCODER = (
-    "05_layer_norm",
-    "06_feed_forward",
-    "07_sublayer_connection",
-    "08_encoder",
-)
-NORMALISED = "F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)"  # what LayerNorm.forward returns
+LAYER_NORM, FEED_FORWARD = "05_layer_norm", "06_feed_forward"
+SUBLAYER, ENCODER = "07_sublayer_connection", "08_encoder"
+# what LayerNorm.forward returns
+NORMALISED = "F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)"
 
 
 @pytest.fixture(scope="module")
@@ -81,52 +81,44 @@ def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original
         ours, theirs = nbformat.read(path, as_version=4), read(original, path.stem)
         nbformat.validate(theirs)
         assert theirs.metadata == ours.metadata
-        code = [
-            [cell.source for cell in book.cells if cell.cell_type == "code"]
-            for book in (ours, theirs)
-        ]
-        assert code[0] == code[1]
+        code = lambda book: [cell.source for cell in book.cells if cell.cell_type == "code"]
+        assert code(ours) == code(theirs)
         assert len(ours.cells) - len(theirs.cells) == len(exercises(path))
         holes = grade.tagged(theirs.cells, "exercise")
         assert [hole.source for hole in holes] == [exercise.hole for exercise in exercises(path)]
         assert all("raise NotImplementedError" in hole.source for hole in holes)
         for cell in theirs.cells:
-            assert (
-                set(cell.metadata) <= {"tags"}
-                and not cell.get("outputs")
-                and cell.get("execution_count") is None
-            )
+            assert set(cell.metadata) <= {"tags"} and not cell.get("outputs")
+            assert cell.get("execution_count") is None
 
 
 def test_no_file_holds_a_solution_or_speaks_of_one(original):
-    files = [
-        path for path in original.rglob("*") if path.suffix in (".ipynb", ".py", ".md", ".toml", "")
-    ]
+    kinds = (".ipynb", ".py", ".md", ".toml", "")
+    files = [path for path in original.rglob("*") if path.suffix in kinds]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files if path.is_file())
     assert "<details>" not in text and "olution is folded" not in text
     cells = [cell.source for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells]
     shown = "\n".join(cell for cell in cells if not cell.startswith(grade.FOLDED))
     for exercise in (exercise for path in NOTEBOOKS for exercise in exercises(path)):
-        secret = [
-            line for line in map(str.strip, exercise.solution.splitlines()) if line not in shown
-        ]
-        assert (
-            secret or "lookup.weight = model" in exercise.solution
-        )  # what notebook 11 shows before it asks for it
+        lines = map(str.strip, exercise.solution.splitlines())
+        secret = [line for line in lines if line not in shown]
+        # notebook 11 shows that one before it asks for it
+        assert secret or "lookup.weight = model" in exercise.solution
         assert not [line for line in secret if line in text or json.dumps(line)[1:-1] in text]
 
 
 def test_the_rest_of_the_project_is_there_and_nothing_of_the_teacher(original):
-    names = {
-        path.relative_to(original).as_posix() for path in original.rglob("*") if path.is_file()
-    }
-    needed = "pyproject.toml requirements.txt utils.py data_small/train.tsv data_large/prepare.py tests/test_08_encoder.py"
+    files = [path for path in original.rglob("*") if path.is_file()]
+    names = {path.relative_to(original).as_posix() for path in files}
+    needed = (
+        "pyproject.toml requirements.txt utils.py "
+        "data_small/train.tsv data_large/prepare.py tests/test_08_encoder.py"
+    )
     assert set(needed.split()) <= names
     assert not any(name.startswith(student.LEFT_OUT) for name in names)
     for name in names - set(student.CHANGES):
-        assert (
-            name.endswith(".ipynb") or (original / name).read_bytes() == (ROOT / name).read_bytes()
-        ), name
+        if not name.endswith(".ipynb"):
+            assert (original / name).read_bytes() == (ROOT / name).read_bytes(), name
     assert [path.name for path in original.parent.iterdir()] == ["original"]  # no temporary folder
 
 
@@ -137,27 +129,25 @@ def test_readme_and_notebooks_promise_only_what_is_there(original):
     assert "tools" not in makefile and "nbval" not in makefile and "ruff" not in makefile
     for path in (*original.rglob("*.md"), *original.rglob("*.ipynb")):
         text = path.read_text(encoding="utf-8")
-        assert set(re.findall(r"(?:^|`)make (?:[A-Z]+=\S+ )?([a-z-]+)", text, re.M)) <= targets, (
-            path
-        )
+        named = re.findall(r"(?:^|`)make (?:[A-Z]+=\S+ )?([a-z-]+)", text, re.M)
+        assert set(named) <= targets, path
         for link in re.findall(r"\]\(([^)#\s:\\]+)\)", text):
             assert (path.parent / link).exists(), (path, link)
         for file in re.findall(r"\btests/[\w/]+\.py", text):
             assert (original / file).exists(), (path, file)
     readme = (original / "README.md").read_text(encoding="utf-8")
-    assert (
-        "## Your copy" in readme
-        and "teacher" not in readme
-        and "nbval" not in readme
-        and "compared" not in readme
-    )
+    assert "## Your copy" in readme
+    assert not [word for word in ("teacher", "nbval", "compared") if word in readme]
 
 
 def test_an_edited_class_is_what_later_notebooks_use(copy):
     replace_in(copy, LAYER_NORM, NORMALISED, f"0 * {NORMALISED}")
     program = (
-        "import torch; from notebooks.encoder import EncoderLayer; from notebooks.setup import Config\n"
-        "norm = next(part for part in EncoderLayer(Config()).modules() if type(part).__name__ == 'LayerNorm')\n"
+        "import torch\n"
+        "from notebooks.encoder import EncoderLayer\n"
+        "from notebooks.setup import Config\n"
+        "parts = EncoderLayer(Config()).modules()\n"
+        "norm = next(part for part in parts if type(part).__name__ == 'LayerNorm')\n"
         "print(norm(torch.randn(2, 256)).abs().sum().item())\n"
         "from notebooks.training import parse_arguments; print(parse_arguments([]).data)"
     )
@@ -178,21 +168,22 @@ def test_run_all_goes_through(original, name):
 def test_a_folder_that_exists_is_refused(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("kept")
     assert student.main([str(tmp_path)]) == 2
-    message = f"student.py: {tmp_path} exists already, and was not changed. Name another folder, or remove it\n"
+    message = (
+        f"student.py: {tmp_path} exists already, and was not changed. "
+        "Name another folder, or remove it\n"
+    )
     assert capsys.readouterr().err == message
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        student.nbformat,
-        "writes",
-        lambda notebook: (_ for _ in ()).throw(OSError("the disk is full")),
-    )
+    def fails(notebook):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(student.nbformat, "writes", fails)
     assert student.main([str(tmp_path / "out")]) == 2
-    assert "out was not written: the disk is full" in capsys.readouterr().err and not list(
-        tmp_path.iterdir()
-    )
+    assert "out was not written: the disk is full" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_git_or_a_checkout(tmp_path, monkeypatch, capsys):
@@ -209,9 +200,8 @@ def test_what_would_give_a_solution_away_is_refused():
     text = (ROOT / "notebooks" / "06_feed_forward.ipynb").read_text(encoding="utf-8")
     with pytest.raises(student.CopyError, match="06, exercise 1: it is filled"):
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
-    with pytest.raises(
-        student.CopyError, match="06: a folded solution is wanted for each of its 2 exercises"
-    ):
+    told = "06: a folded solution is wanted for each of its 2 exercises"
+    with pytest.raises(student.CopyError, match=told):
         student.without_solutions("06", text.replace("<summary>Solution", "<summary>Answer"))
     with pytest.raises(student.CopyError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
@@ -221,10 +211,8 @@ def test_an_untouched_copy_is_not_filled_yet(original, tmp_path, capsys):
     before = sorted(original.rglob("*"))
     assert grade.main([str(original), "--out", str(tmp_path / "grades.csv")]) == 0
     printed = capsys.readouterr().out
-    assert (
-        printed.count("not filled yet\n") == 36
-        and "0 right, 0 not yet, 36 not filled yet, 0 not graded" in printed
-    )
+    assert printed.count("not filled yet\n") == 36
+    assert "0 right, 0 not yet, 36 not filled yet, 0 not graded" in printed
     rows = list(csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8-sig")))
     assert len(rows) == 36 and {row["result"] for row in rows} == {"not filled yet"}
     assert list(rows[11].values()) == [str(original), LAYER_NORM, "2", "not filled yet", ""]
@@ -242,38 +230,31 @@ def test_a_filled_copy(copy):
     fill(copy, "04_multi_head_attention", attend.replace("/ math.sqrt(len(query))", ""), own_matrix)
     # an edited class is what later notebooks import
     replace_in(copy, LAYER_NORM, NORMALISED, f"{NORMALISED} * 0 + 7")
-    mean = "def post_norm_layer(attention, feed_forward, norms, x, mask):\n    raise KeyError(norms[0](x).mean().item())"
+    mean = (
+        "def post_norm_layer(attention, feed_forward, norms, x, mask):\n"
+        "    raise KeyError(norms[0](x).mean().item())"
+    )
     fill(copy, ENCODER, None, mean)
     # a magic, a picture, a variable of another cell: they work in Jupyter, and are no mistakes
     count, rezero = solutions(SUBLAYER)
-    fill(
-        copy,
-        SUBLAYER,
-        f"{count}\n%timeit 1 + 1\nprint(of_another_cell)\ndisplay(3)",
-        f"!ls\n{rezero}",
-    )
-    edit(
-        copy,
-        SUBLAYER,
-        lambda cells: cells.append(nbformat.v4.new_code_cell("%matplotlib inline\nno Python")),
-    )
+    count += "\n%timeit 1 + 1\nprint(of_another_cell)\ndisplay(3)"
+    fill(copy, SUBLAYER, count, f"!ls\n{rezero}")
+    other_cell = nbformat.v4.new_code_cell("%matplotlib inline\nno Python")
+    edit(copy, SUBLAYER, lambda cells: cells.append(other_cell))
+
     # a check of one's own does not help, in the check's cell, the answer's or utils.py
-    edit(
-        copy,
-        FEED_FORWARD,
-        lambda cells: [cell.update(source=OWN_CHECK) for cell in grade.tagged(cells, "check")],
-    )
+    def own_checks(cells):
+        for cell in grade.tagged(cells, "check"):
+            cell.source = OWN_CHECK
+
+    edit(copy, FEED_FORWARD, own_checks)
     fill(copy, FEED_FORWARD, None, OWN_CHECK)
     utils = copy / "utils.py"
-    utils.write_text(
-        utils.read_text(encoding="utf-8").replace('"not filled yet"', '"right"'), encoding="utf-8"
-    )
+    text = utils.read_text(encoding="utf-8").replace('"not filled yet"', '"right"')
+    utils.write_text(text, encoding="utf-8")
     # what cannot be graded
-    edit(
-        copy,
-        "02_input_embedding",
-        lambda cells: grade.tagged(cells, "exercise")[0].metadata.clear(),
-    )
+    untag = lambda cells: grade.tagged(cells, "exercise")[0].metadata.clear()
+    edit(copy, "02_input_embedding", untag)
     (copy / "notebooks" / "12_label_smoothing.ipynb").unlink()
     (copy / "notebooks" / "14_optimizer_schedule.ipynb").write_text("{")
     replace_in(copy, "16_translation", "class Translator:", "class Translator(:")
@@ -284,22 +265,17 @@ def test_a_filled_copy(copy):
     empty = [("01", 1), ("05", 2), ("06", 1), ("08", 1), ("11", 2)]
     assert {key: found[key] for key in empty} == dict.fromkeys(empty, ("not filled yet", ""))
     assert found["04", 1] == ("not yet", "the scores were not divided by √d_k")
-    assert found["06", 2] == (
-        "not yet",
-        "It stopped with NameError: name 'GatedFeedForward' is not defined",
-    )
+    hint = "It stopped with NameError: name 'GatedFeedForward' is not defined"
+    assert found["06", 2] == ("not yet", hint)
     assert found["08", 2] == ("not yet", "It stopped with KeyError: 7.0")
     tags = "cells tagged exercise: 1 instead of 2; restore the tags or the cells"
     assert found["02", 1] == found["02", 2] == ("not graded", tags)
-    assert found["12", 1] == (
-        "not graded",
-        f"{copy / 'notebooks' / '12_label_smoothing.ipynb'}: missing",
-    )
+    missing = f"{copy / 'notebooks' / '12_label_smoothing.ipynb'}: missing"
+    assert found["12", 1] == ("not graded", missing)
     assert found["14", 2][0] == "not graded" and "JSON" in found["14", 2][1]
     assert re.match(r"It stopped with ModuleNotFoundError: .*label_smoothing", found["15", 1][1])
-    assert re.match(
-        r"It stopped with SyntaxError: .*16_translation.ipynb, cell \d+", found["16", 3][1]
-    )
+    wrong = r"It stopped with SyntaxError: .*16_translation.ipynb, cell \d+"
+    assert re.match(wrong, found["16", 3][1])
     assert len(found) == 36
 
 
@@ -309,34 +285,25 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
     copy = tmp_path / "ben"
     shutil.copytree(original / "notebooks", copy / "notebooks")
     monkeypatch.setattr(grade, "LIMIT", 5)
-    monkeypatch.setattr(
-        grade, "NOTEBOOKS", [path for path in NOTEBOOKS if path.stem in (LAYER_NORM, SUBLAYER)]
-    )
+    two = [path for path in NOTEBOOKS if path.stem in (LAYER_NORM, SUBLAYER)]
+    monkeypatch.setattr(grade, "NOTEBOOKS", two)
     fill(copy, LAYER_NORM, "import time\nwhile True:\n    time.sleep(1)", solutions(LAYER_NORM)[1])
-    fill(
-        copy,
-        SUBLAYER,
-        "import os\nos._exit(3)",
-        "class ReZero:\n    def __init__(self):\n        exit()",
-    )
+    exits = "class ReZero:\n    def __init__(self):\n        exit()"
+    fill(copy, SUBLAYER, "import os\nos._exit(3)", exits)
     assert [(one.result, one.hint) for one in grade.grade(copy)] == [
         ("not yet", "It was stopped after 5 s: an endless loop?"),
         ("right", ""),
         ("not yet", "It ended Python itself, with exit status 3"),
         ("not yet", "It stopped with SystemExit: None"),
     ]
-    (
-        copy / "notebooks" / "__init__.py"
-    ).unlink()  # without it Python would take the course's own notebooks
+    # without it Python would take the course's own notebooks
+    (copy / "notebooks" / "__init__.py").unlink()
     assert {one.result for one in grade.grade(copy)} == {"not graded"}
 
 
 def test_grading_a_folder_that_is_none(tmp_path, capsys):
-    for arguments in (
-        [str(tmp_path)],
-        ["no/where"],
-        [str(ROOT), "--out", str(tmp_path / "no" / "grades.csv")],
-    ):
+    no_place = [str(ROOT), "--out", str(tmp_path / "no" / "grades.csv")]
+    for arguments in ([str(tmp_path)], ["no/where"], no_place):
         with pytest.raises(SystemExit) as stopped:
             grade.main(arguments)
         assert stopped.value.code == 2 and "grade.py: error: " in capsys.readouterr().err

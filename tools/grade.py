@@ -1,4 +1,4 @@
-"""Grades filled copies of the course: `python tools/grade.py FOLDER [FOLDER...] [--out grades.csv]`.
+"""Grades filled copies of the course: `python tools/grade.py FOLDER... [--out grades.csv]`.
 
 A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook,
 not the student's own, but the student's notebooks are what it imports: an edited class counts. Each
@@ -86,7 +86,7 @@ def other_cells(cells):
 
 
 def statements(source):
-    """A cell's statements. Magics, which are not Python, become calls of `get_ipython`."""
+    """A cell's statements. Magics, which are no Python, become calls of `get_ipython`."""
     # imported here, as tools/student.py needs nothing but nbformat
     from IPython.core.inputtransformer2 import TransformerManager
 
@@ -99,7 +99,7 @@ def is_check(statement):
 
 
 def run_each(nodes, names):
-    """Runs statements one by one. One that fails is left out: if it is needed, the check says so."""
+    """Runs statements one by one. One that fails is left out: the check tells if it is needed."""
     for node in nodes:
         try:
             exec(compile(ast.Module([node], []), "<cell>", "exec"), names)
@@ -108,7 +108,7 @@ def run_each(nodes, names):
 
 
 def namespace(module, cells):
-    """What an answer finds: all of its notebook's module, and what these cells import and define."""
+    """What an answer finds: its notebook's whole module, and what these cells import and define."""
     kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
     names = {**vars(importlib.import_module(f"notebooks.{module}")), "__name__": "__main__"}
     names |= {"get_ipython": MagicMock(), "display": print}  # magics and pictures are for Jupyter

@@ -1,8 +1,9 @@
-"""What each part of the Transformer is worth: the preset `small` trained once as it is, and once without each part.
+"""What each part of the Transformer is worth: the preset `small` as it is, and without each part.
 
-`make ablation` runs it (45 minutes on 2 cores; stopped, it goes on where it was) and writes notebooks/ablation.json,
-which notebook 15 shows. Same data, same number of steps, same batches in the same order; greedy and beam search on the
-test set, on which nothing was chosen; sacreBLEU's paired bootstrap says which differences are more than chance.
+`make ablation` runs it (45 minutes on 2 cores; stopped, it goes on where it was) and writes
+notebooks/ablation.json, which notebook 15 shows. Each is trained once: same data, same number of
+steps, same batches in the same order; greedy and beam search on the test set, on which nothing was
+chosen; sacreBLEU's paired bootstrap says which differences are more than chance.
 """
 
 import json
@@ -34,14 +35,16 @@ ABLATIONS = {  # name: settings changed
 
 def without_positions():
     """A context in which the table of positions is all zeros."""
-    return mock.patch(
-        "notebooks.positional_encoding.sinusoids",
-        lambda length, d_model: torch.zeros(length, d_model),
-    )
+    zeros = lambda length, d_model: torch.zeros(length, d_model)
+    return mock.patch("notebooks.positional_encoding.sinusoids", zeros)
 
 
 def run_ablation(name, data, runs, config):
-    """Trains and scores one row: its dictionary for the table, and its translations by beam search."""
+    """Trains and scores one row.
+
+    Returns its dictionary for the table, the references, its translations by beam search, and
+    BLEU's signature.
+    """
     run = runs / name.replace(", ", "-").replace(" ", "-")
     with without_positions() if name == "no positions" else nullcontext():
         records = run_training(data, replace(config, **ABLATIONS[name]), run)
@@ -54,20 +57,18 @@ def run_ablation(name, data, runs, config):
     }
     row = {"name": name, "changes": ABLATIONS[name], "dev_loss": curve, "train_loss": early}
     row |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
-    return (
-        row,
-        [reference for _, reference in pairs],
-        translations["beam"],
-        scores["beam"]["bleu_signature"],
-    )
+    references = [reference for _, reference in pairs]
+    return row, references, translations["beam"], scores["beam"]["bleu_signature"]
 
 
 def compare(systems, references):
-    """sacreBLEU's paired bootstrap, 1,000 samples: for each name BLEU's 95 % interval, and p against the first."""
-    metric = sacrebleu.BLEU(tokenize="zh", references=[references])
-    _, results = PairedTest(
-        list(systems.items()), {"BLEU": metric}, None, test_type="bs", n_samples=1000
-    )()
+    """sacreBLEU's paired bootstrap, 1,000 samples.
+
+    Gives for each name BLEU's mean and 95 % interval, and p against the first.
+    """
+    metrics = {"BLEU": sacrebleu.BLEU(tokenize="zh", references=[references])}
+    test = PairedTest(list(systems.items()), metrics, None, test_type="bs", n_samples=1000)
+    _, results = test()
     return {
         name: {"mean": round(result.mean, 2), "interval": round(result.ci, 2), "p": result.p_value}
         for name, result in zip(results["System"], results["BLEU"])
@@ -82,32 +83,25 @@ def main(
 ):
     """All rows, printed and written."""
     config, rows, systems = config or replace(Config.preset("small"), steps=STEPS), [], {}
+    data, runs = Path(data), Path(runs)
     for name in ABLATIONS:
         print(f"\n{name}", flush=True)
-        row, references, systems[name], signature = run_ablation(
-            name, Path(data), Path(runs), config
-        )
+        row, references, systems[name], signature = run_ablation(name, data, runs, config)
         rows.append(row)
     for name, found in compare(systems, references).items():
         next(row for row in rows if row["name"] == name)["bootstrap"] = found
-    made = {
+    result = {
         "command": "make ablation",
         "steps": config.steps,
         "sentences": len(references),
         "signature": signature,
+        "dtype": read_json(runs / "as-it-is" / "config.json")["dtype"],
+        "rows": rows,
     }
-    write_json(
-        Path(output),
-        {
-            **made,
-            "dtype": read_json(Path(runs) / "as-it-is" / "config.json")["dtype"],
-            "rows": rows,
-        },
-    )
+    write_json(Path(output), result)
     for row in rows:
-        print(
-            f"{row['name']:24} beam BLEU {row['beam']['bleu']:5.2f}  {json.dumps(row['bootstrap'])}"
-        )
+        bleu, bootstrap = row["beam"]["bleu"], json.dumps(row["bootstrap"])
+        print(f"{row['name']:24} beam BLEU {bleu:5.2f}  {bootstrap}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What `make bench` compares with: the way course A trains, translates and prepares data, PyTorch's and Hugging Face's models."""
+"""What `make bench` compares with: course A's way, PyTorch's model and Hugging Face's.
+
+Course A's way is how it trains, translates and prepares data.
+"""
 
 import math
 from collections import Counter
@@ -40,20 +43,18 @@ class Attention(nn.Module):
             layer(x).view(rows, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
             for layer, x in zip(self.maps, (query, key, value))
         )
-        scores = (query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])).masked_fill(
-            mask == 0, -1e9
-        )
+        scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        scores = scores.masked_fill(mask == 0, -1e9)
         weights = F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
-        return self.maps[3](
-            (weights @ value)
-            .transpose(1, 2)
-            .contiguous()
-            .view(rows, -1, self.heads * value.shape[-1])
-        )
+        out = (weights @ value).transpose(1, 2).contiguous()
+        return self.maps[3](out.view(rows, -1, self.heads * value.shape[-1]))
 
 
 class Layer(nn.Module):
-    """A layer of the encoder (one attention) or of the decoder (two): pre-norm, dropout inside the feed-forward too."""
+    """A layer of the encoder (one attention) or of the decoder (two).
+
+    Pre-norm, dropout inside the feed-forward too.
+    """
 
     def __init__(self, config, attentions):
         super().__init__()
@@ -61,10 +62,8 @@ class Layer(nn.Module):
         self.attentions = nn.ModuleList(
             Attention(config.d_model, config.num_heads, config.dropout) for _ in range(attentions)
         )
-        self.inner, self.outer = (
-            nn.Linear(config.d_model, config.d_ff),
-            nn.Linear(config.d_ff, config.d_model),
-        )
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
         self.norms = nn.ModuleList(Norm(config.d_model) for _ in range(attentions + 1))
 
     def drop(self, x):
@@ -110,13 +109,15 @@ class CourseA(nn.Module):
         return self.norms[1](x)
 
     def forward(self, src, tgt, src_mask, tgt_mask):
-        return self.projection(
-            self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask)
-        ).log_softmax(dim=-1)
+        x = self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask)
+        return self.projection(x).log_softmax(dim=-1)
 
 
 def course_a_step(model, batch, optimizer, smoothing=0.1):
-    """Trains as course A does: float32, Kullback-Leibler divergence to the full matrix of smoothed one-hot targets."""
+    """Trains as course A does: float32, the whole matrix of smoothed one-hot targets.
+
+    The loss is the Kullback-Leibler divergence to it.
+    """
     log_probs = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     log_probs, targets = log_probs.reshape(-1, log_probs.shape[-1]), batch.tgt_out.reshape(-1)
     wanted = torch.full_like(log_probs, smoothing / (log_probs.shape[-1] - 2))
@@ -132,7 +133,7 @@ def course_a_step(model, batch, optimizer, smoothing=0.1):
 
 
 def library_step(model, batch, criterion, optimizer, config):
-    """Our loss and our precision around a library's model, gradients clipped by PyTorch's own function."""
+    """Our loss and precision around a library's model, gradients clipped by PyTorch's function."""
     with precision(config.dtype):
         loss, count = compute_loss(model, batch, criterion)
     (loss / count).backward()
@@ -144,7 +145,10 @@ def library_step(model, batch, criterion, optimizer, config):
 
 @torch.no_grad()
 def course_a_translate(model, src, steps=60):
-    """Greedy search as in course A: the whole prefix again at each step, and always 60 steps, one sentence at a time."""
+    """Greedy search as in course A: one sentence at a time, always 60 steps.
+
+    Each step reads the whole prefix again.
+    """
     written = []
     for row in src:
         row = row[row != PAD][None]
@@ -160,7 +164,10 @@ def course_a_translate(model, src, steps=60):
 
 
 def course_a_data(path, source, target, rows=64):
-    """From a file to batches as in course A: all at once, sorted by length once, `rows` sentences a batch, numpy padding."""
+    """From a file to batches as in course A: all at once, sorted by length once.
+
+    A batch has `rows` sentences, padded by numpy.
+    """
     sides = [[], []]
     for line in open(path, encoding="utf-8").read().splitlines():
         for side, tokenizer, text in zip(sides, (source, target), line.split("\t")):
@@ -168,9 +175,8 @@ def course_a_data(path, source, target, rows=64):
     ids = []
     for side in sides:
         counts = Counter(token for tokens in side for token in tokens)
-        table = {
-            token: number for number, (token, _) in enumerate(counts.most_common(50_000), start=4)
-        }
+        known = enumerate(counts.most_common(50_000), start=4)
+        table = {token: number for number, (token, _) in known}
         ids.append([[table.get(token, UNK) for token in tokens] for tokens in side])
     order = sorted(range(len(ids[0])), key=lambda row: len(ids[0][row]))
     batches = []
@@ -178,52 +184,39 @@ def course_a_data(path, source, target, rows=64):
         chosen, padded = order[start : start + rows], []
         for side in ids:
             longest = max(len(side[row]) for row in chosen)
-            padded.append(
-                np.array([side[row] + [PAD] * (longest - len(side[row])) for row in chosen])
-            )
+            even = [side[row] + [PAD] * (longest - len(side[row])) for row in chosen]
+            padded.append(np.array(even))
         src, tgt = (torch.from_numpy(side) for side in padded)
         tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]
-        look_ahead = torch.from_numpy(
-            np.tril(np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8"))
-        )
-        batches.append(
-            (
-                src,
-                tgt_in,
-                tgt_out,
-                (src != PAD)[:, None],
-                (tgt_in != PAD)[:, None] & look_ahead.bool(),
-            )
-        )
+        square = np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8")
+        look_ahead = torch.from_numpy(np.tril(square))
+        src_mask = (src != PAD)[:, None]
+        tgt_mask = (tgt_in != PAD)[:, None] & look_ahead.bool()
+        batches.append((src, tgt_in, tgt_out, src_mask, tgt_mask))
     return batches
 
 
 class TorchTransformer(nn.Module):
-    """`torch.nn.Transformer` between our embeddings and our generator, to be called by our `compute_loss`."""
+    """`torch.nn.Transformer` between our embeddings and our generator, for our `compute_loss`."""
 
     def __init__(self, ours, config):
         super().__init__()
-        self.src_embedding, self.tgt_embedding, self.positions = (
-            ours.src_embedding,
-            ours.tgt_embedding,
-            ours.positions,
-        )
-        self.generator = ours.generator
+        self.src_embedding, self.tgt_embedding = ours.src_embedding, ours.tgt_embedding
+        self.positions, self.generator = ours.positions, ours.generator
         encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff, config.dropout, batch_first=True,
-                                       norm_first=True),
+            nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff,
+                                       config.dropout, batch_first=True, norm_first=True),
             config.num_layers, nn.LayerNorm(config.d_model), enable_nested_tensor=False,
         )  # fmt: skip
         self.inner = nn.Transformer(
-            config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff, config.dropout,
-            batch_first=True, norm_first=True, custom_encoder=encoder,
+            config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff,
+            config.dropout, batch_first=True, norm_first=True, custom_encoder=encoder,
         )  # fmt: skip
 
     def encode(self, src, src_mask):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]
-        return self.inner.encoder(
-            self.positions(self.src_embedding(src)), src_key_padding_mask=hidden
-        )
+        x = self.positions(self.src_embedding(src))
+        return self.inner.encoder(x, src_key_padding_mask=hidden)
 
     def decode(self, tgt, memory, src_mask, tgt_mask):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]
@@ -239,12 +232,14 @@ def marian(config, src_vocab_size, tgt_vocab_size):
     from transformers import MarianConfig, MarianMTModel
 
     return MarianMTModel(MarianConfig(
-        vocab_size=src_vocab_size, decoder_vocab_size=tgt_vocab_size, share_encoder_decoder_embeddings=False,
-        tie_word_embeddings=False, max_position_embeddings=1024, d_model=config.d_model, dropout=config.dropout,
+        vocab_size=src_vocab_size, decoder_vocab_size=tgt_vocab_size,
+        share_encoder_decoder_embeddings=False, tie_word_embeddings=False,
+        max_position_embeddings=1024, d_model=config.d_model, dropout=config.dropout,
         encoder_layers=config.num_layers, decoder_layers=config.num_layers, scale_embedding=True,
         encoder_attention_heads=config.num_heads, decoder_attention_heads=config.num_heads,
         encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function="relu",
-        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS, forced_eos_token_id=None,
+        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
     ))  # fmt: skip
 
 
@@ -261,6 +256,6 @@ class MarianParts(nn.Module):
     def decode(self, tgt, memory, src_mask, tgt_mask):
         mask = None if src_mask is None else src_mask[:, 0, 0]
         return self.model.model.decoder(
-            input_ids=tgt, attention_mask=tgt != PAD, encoder_hidden_states=memory, encoder_attention_mask=mask,
-            use_cache=False,
+            input_ids=tgt, attention_mask=tgt != PAD, encoder_hidden_states=memory,
+            encoder_attention_mask=mask, use_cache=False,
         ).last_hidden_state  # fmt: skip

@@ -1,6 +1,7 @@
-"""`make bench`: speed, always as a ratio of runs that alternate on this machine; `make bench-full` adds what takes long.
+"""`make bench`: speed, always as a ratio of runs that alternate on this machine.
 
-Prints a table, writes runs/bench.json, and ends with exit status 1 when a ratio lies below its floor.
+`make bench-full` adds what takes long. Prints a table, writes runs/bench.json, and ends with exit
+status 1 when a ratio lies below its floor.
 """
 
 import contextlib
@@ -21,9 +22,8 @@ import torch
 
 import utils
 
-utils.device = lambda: torch.device(
-    "cpu"
-)  # all of this is about the processor; the notebooks take the name from here
+# all of this is about the processor; the notebooks take the name from here
+utils.device = lambda: torch.device("cpu")
 
 import baselines
 import numpy as np
@@ -49,8 +49,8 @@ from notebooks.export import export_ctranslate2
 from utils import ROOT, native_dtype, write_json
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
-# A ratio below its floor means that something broke. Floors lie well below what was measured: the first number where
-# the processor multiplies bfloat16 natively, the second elsewhere.
+# A ratio below its floor means that something broke. Floors lie well below what was measured: the
+# first number where the processor multiplies bfloat16 natively, the second elsewhere.
 FLOORS = {
     "training against course A's way": (1.6, 1.1),
     "training against nn.Transformer": (1.1, 0.9),
@@ -72,19 +72,22 @@ FLOORS = {
 def machine():
     """What this machine can do, as far as it matters here."""
     can = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    flags = [
-        name
-        for name in ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8")
-        if can.get(name)
-    ]
-    return {"processor": platform.machine(), "instructions": flags, "threads": torch.get_num_threads(),
-            "data_type": native_dtype(), "torch": torch.__version__, "python": platform.python_version()}  # fmt: skip
+    names = "avx2 avx512_f avx512_bf16 avx512_vnni amx_bf16 amx_int8".split()
+    return {
+        "processor": platform.machine(),
+        "instructions": [name for name in names if can.get(name)],
+        "threads": torch.get_num_threads(),
+        "data_type": native_dtype(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def alternate(jobs, rounds):
-    """Runs the jobs by turns, {name: function that returns an amount of work}: work per second, the median of the rounds.
+    """Runs the jobs by turns: {name: work per second, the median of the rounds}.
 
-    A first round, in which memory is taken and kernels are chosen, is not counted.
+    `jobs` is {name: function that returns an amount of work}. A first round, in which memory is
+    taken and kernels are chosen, is not counted.
     """
     found = {name: [] for name in jobs}
     for turn in range(rounds + 1):
@@ -119,26 +122,23 @@ def training_jobs(batches=8):
     sizes = len(source), len(target)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
     ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
-    order = np.lexsort(
-        (train_set.lengths[:, 1], train_set.lengths[:, 0])
-    )  # sorted once, 64 sentences a batch
+    # sorted once, 64 sentences a batch
+    order = np.lexsort((train_set.lengths[:, 1], train_set.lengths[:, 0]))
     rows = np.array_split(order, len(order) // 64)
     chosen = np.random.default_rng(0).permutation(len(rows))[:batches]
     theirs = [Batch.collate([train_set[row] for row in rows[number]]) for number in chosen]
     criterion, jobs = LabelSmoothing(config.smoothing), {}
 
     def adam(model, **options):
-        return torch.optim.Adam(
-            model.train().parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, **options
-        )
+        options |= dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+        return torch.optim.Adam(model.train().parameters(), **options)
 
     dtypes = sorted({"float32", config.dtype})
     for dtype in dtypes:
         jobs[f"ours {dtype}"] = our_job(replace(config, dtype=dtype), sizes, ours)
     model = baselines.CourseA(config, *sizes)
-    jobs["course A float32"] = steps(
-        functools.partial(baselines.course_a_step, model, optimizer=adam(model)), theirs
-    )
+    step = functools.partial(baselines.course_a_step, model, optimizer=adam(model))
+    jobs["course A float32"] = steps(step, theirs)
     rivals = {
         "nn.Transformer": lambda: baselines.TorchTransformer(make_model(config, *sizes), config),
         "Marian": lambda: baselines.MarianParts(baselines.marian(config, *sizes)),
@@ -147,9 +147,8 @@ def training_jobs(batches=8):
         for dtype in dtypes:
             model, settings = make(), replace(config, dtype=dtype)
             options = dict(criterion=criterion, optimizer=adam(model, fused=True), config=settings)
-            jobs[f"{name} {dtype}"] = steps(
-                functools.partial(baselines.library_step, model, **options), ours
-            )
+            step = functools.partial(baselines.library_step, model, **options)
+            jobs[f"{name} {dtype}"] = steps(step, ours)
     return jobs
 
 
@@ -175,19 +174,15 @@ def peak(report, rounds):
             left @ right
         return 4 * 2 * 3072**3
 
-    for name, batches, changes in (
-        ("small", 6, {}),
-        ("reference", 4, {}),
-        ("base", 1, {"batch_tokens": 4096}),
-    ):
+    cases = (("small", 6, {}), ("reference", 4, {}), ("base", 1, {"batch_tokens": 4096}))
+    for name, batches, changes in cases:
         config = replace(Config.preset(name), dtype=native_dtype(), **changes)
         source, target, train_set, _, _ = load_data(ROOT / "data_small", config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
         job = our_job(config, (len(source), len(target)), some)
-        attention = torch.nn.attention.sdpa_kernel(
-            torch.nn.attention.SDPBackend.MATH
-        )  # whose products can be counted
+        # the form of attention whose products can be counted
+        attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
         with attention, FlopCounterMode(display=False) as counter:
             tokens = job()
         speeds = alternate({"tokens": job, "matrix product": product}, rounds)
@@ -201,7 +196,10 @@ def peak(report, rounds):
 
 
 def trained():
-    """A `small` model after 800 steps, whose translations have natural lengths: trained once, about three minutes."""
+    """A `small` model after 800 steps, whose translations have natural lengths.
+
+    It is trained once, in about three minutes.
+    """
     config = replace(Config.preset("small"), steps=800, eval_steps=800, bleu_sentences=0)
     run_training(ROOT / "data_small", config, RUN)
     return Translator.load(RUN)
@@ -213,21 +211,19 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
 
     rows = sorted((translator.encode(sentence)[0] for sentence in sentences), key=len)
     batches = [pad_rows(rows[start : start + batch]) for start in range(0, len(rows), batch)]
-    tokens = sorted(
-        (translator.source.segmenter.segment(sentence) for sentence in sentences), key=len
-    )
-    longest = [
-        max(len(ids) for ids in translator.search(src, beam_size, 1.4)) for src in batches
-    ]  # of their translations
+    tokens = sorted(map(translator.source.segmenter.segment, sentences), key=len)
+    # the longest translation of each batch
+    longest = [max(map(len, translator.search(src, beam_size, 1.4))) for src in batches]
     sizes = len(translator.source), len(translator.target)
     rival = baselines.marian(translator.config, *sizes).eval()
 
-    def marian():  # its weights are random, so it is told how far to go: as far as our longest translation of the batch
+    # Its weights are random, so it is told how far to go: as far as our longest of the batch.
+    def marian():
         with torch.inference_mode():
             for src, steps in zip(batches, longest):
                 rival.generate(
-                    input_ids=src, attention_mask=(src != 0).long(), num_beams=beam_size, do_sample=False,
-                    min_new_tokens=steps, max_new_tokens=steps,
+                    input_ids=src, attention_mask=(src != 0).long(), num_beams=beam_size,
+                    do_sample=False, min_new_tokens=steps, max_new_tokens=steps,
                 )  # fmt: skip
         return len(rows)
 
@@ -238,9 +234,8 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
 
         def job():
             for start in range(0, len(tokens), batch):
-                loaded.translate_batch(
-                    tokens[start : start + batch], beam_size=beam_size, max_decoding_length=61
-                )
+                some = tokens[start : start + batch]
+                loaded.translate_batch(some, beam_size=beam_size, max_decoding_length=61)
             return len(tokens)
 
         return job
@@ -262,43 +257,45 @@ def translating(report, rounds):
     """Sentences a second, greedy and beam 4, one at a time and 64 at once."""
     translator = trained()
     with tempfile.TemporaryDirectory() as folder:
-        export_ctranslate2(RUN, Path(folder) / "model")
-        sentences = [
-            english for english, _ in read_pairs(ROOT / "data_small", "test", translator.config)
-        ]
+        model = Path(folder) / "model"
+        export_ctranslate2(RUN, model)
+        pairs = read_pairs(ROOT / "data_small", "test", translator.config)
+        sentences = [english for english, _ in pairs]
         for batch, number in ((BATCH, 320), (1, 16)):
             some = sentences[:: len(sentences) // number][:number]
             for beam_size, name in ((1, "greedy"), (4, "beam 4")):
-                speeds = alternate(
-                    translating_jobs(translator, Path(folder) / "model", batch, beam_size, some),
-                    rounds,
-                )
+                jobs = translating_jobs(translator, model, batch, beam_size, some)
+                speeds = alternate(jobs, rounds)
                 report[f"translating, {name}, batch {batch}, sentences/s"] = speeds
                 for rival in ("course A", "Marian", "CTranslate2 float32", "CTranslate2 int8"):
                     if rival in speeds:
                         against = "course A's way" if rival == "course A" else rival
-                        report["ratios"][f"{name}, batch {batch}, against {against}"] = (
-                            speeds["ours"] / speeds[rival]
-                        )
+                        title = f"{name}, batch {batch}, against {against}"
+                        report["ratios"][title] = speeds["ours"] / speeds[rival]
 
 
 # 4 data preparation
 
 
 def resident(kind="VmRSS"):
-    """MiB that this process holds now, or held at most since it last asked for what it holds now; not a number off Linux."""
+    """MiB that this process holds now (VmRSS), or has held at most since it last asked so (VmHWM).
+
+    Not a number off Linux.
+    """
     if not Path("/proc/self/clear_refs").exists():
         return math.nan
     if kind == "VmRSS":
         Path("/proc/self/clear_refs").write_text("5")
-    found = [
-        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(kind)
-    ]
+    lines = Path("/proc/self/status").read_text().splitlines()
+    found = [line for line in lines if line.startswith(kind)]
     return int(found[0].split()[1]) / 1024
 
 
 def prepare_pairs(way, path):
-    """In a process of its own: from a file to all batches of an epoch. Prints seconds and the memory taken, in MiB."""
+    """In a process of its own: from a file to all batches of an epoch.
+
+    Prints seconds and the memory taken, in MiB.
+    """
     before, began = resident(), time.perf_counter()
     config = Config.preset("small")
     if way == "ours":
@@ -319,28 +316,16 @@ def data(report, rounds, sizes):
     found = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
+            train = Path(folder) / "train.tsv"
             chosen = np.random.default_rng(0).integers(len(lines), size=size)
-            (Path(folder) / "train.tsv").write_text(
-                "\n".join(lines[row] for row in chosen) + "\n", encoding="utf-8"
-            )
+            train.write_text("".join(lines[row] + "\n" for row in chosen), encoding="utf-8")
             (Path(folder) / "dev.tsv").write_text(lines[0] + "\n", encoding="utf-8")
             runs = {"ours": [], "course A": []}
             for _ in range(rounds):
                 for way, results in runs.items():
-                    command = [
-                        sys.executable,
-                        __file__,
-                        "--prepare",
-                        way,
-                        str(Path(folder) / "train.tsv"),
-                    ]
-                    results.append(
-                        json.loads(
-                            subprocess.run(
-                                command, check=True, capture_output=True, text=True
-                            ).stdout
-                        )
-                    )
+                    command = [sys.executable, __file__, "--prepare", way, str(train)]
+                    done = subprocess.run(command, check=True, capture_output=True, text=True)
+                    results.append(json.loads(done.stdout))
         for way, results in runs.items():
             for unit in ("seconds", "memory"):
                 found[way, size, unit] = statistics.median(result[unit] for result in results)
@@ -361,20 +346,17 @@ def data(report, rounds, sizes):
 
 
 def growth(report):
-    """Milliseconds of a training step and of a greedy search, against length and against the number of rows."""
+    """Milliseconds of a training step and of a greedy search, against length and number of rows."""
     import matplotlib.pyplot as plt
 
-    config = replace(
-        Config.preset("small"), dtype=native_dtype(), max_length=1100, batch_tokens=200_000
-    )
+    large = dict(max_length=1100, batch_tokens=200_000)
+    config = replace(Config.preset("small"), dtype=native_dtype(), **large)
     model = make_model(config, 4000, 2000)
     optimizer, _ = make_optimizer(model, config, 100)
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
     shapes = {
-        "tokens in a sentence (4 sentences)": [
-            (length, 4) for length in (16, 32, 64, 128, 256, 512, 1024)
-        ],
-        "sentences (16 tokens each)": [(16, rows) for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256)],
+        "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
+        "sentences (16 tokens each)": [(16, 2**n) for n in range(9)],
     }
     axes = plt.subplots(1, 2, figsize=(11, 3.8))[1]
     for axis, (title, cases) in zip(axes, shapes.items()):
@@ -384,9 +366,7 @@ def growth(report):
             step = lambda batch=batch: (
                 train_step(model.train(), batch, LabelSmoothing(0.1), optimizer, config)[1] * 0 + 1
             )
-            search = lambda batch=batch, length=length: decode_steps(
-                model.eval(), batch.src, length
-            )
+            search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
             speeds = alternate({"training step": step, "greedy search": search}, 3)
             for name, speed in speeds.items():
                 times[name].append(1000 / float(speed))
@@ -411,32 +391,22 @@ def decode_steps(model, src, number):
 
 
 def quality(report, seeds=3, number=400):
-    """Dev loss of the fast settings and of plain float32 with PyTorch's dropout, after the same steps."""
+    """Dev loss, after the same steps, of the fast settings and of float32 with plain dropout."""
     from unittest.mock import patch
 
     from notebooks.positional_encoding import Dropout
 
-    plain = patch.object(
-        Dropout, "forward", lambda self, x: torch.nn.functional.dropout(x, self.p, self.training)
-    )
+    dropout = lambda self, x: torch.nn.functional.dropout(x, self.p, self.training)
+    plain = patch.object(Dropout, "forward", dropout)
+    ways = (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain))
+    short = dict(steps=number, eval_steps=number, bleu_sentences=0)
     losses = {"fast": [], "float32": []}
     for seed in range(seeds):
-        for name, dtype, change in (
-            ("fast", "auto", contextlib.nullcontext()),
-            ("float32", "float32", plain),
-        ):
-            config = replace(
-                Config.preset("small"),
-                steps=number,
-                eval_steps=number,
-                bleu_sentences=0,
-                seed=seed,
-                dtype=dtype,
-            )
+        for name, dtype, change in ways:
+            config = replace(Config.preset("small"), **short, seed=seed, dtype=dtype)
             with tempfile.TemporaryDirectory() as folder, change:
-                losses[name].append(
-                    run_training(ROOT / "data_small", config, Path(folder) / "run")[-1]["dev_loss"]
-                )
+                records = run_training(ROOT / "data_small", config, Path(folder) / "run")
+                losses[name].append(records[-1]["dev_loss"])
     report["quality, dev loss of three seeds"] = losses
     fast, slow = (statistics.mean(values) for values in losses.values())
     noise = max(max(values) - min(values) for values in losses.values())
@@ -466,14 +436,12 @@ def main(argv):
     for stage in stages:
         stage()
         for name in report.keys() - shown:
-            numbers = (
-                (key, value)
+            numbers = [
+                f"{key} {value:,.4g}"
                 for key, value in report[name].items()
                 if isinstance(value, int | float)
-            )
-            print(
-                f"{name}: {', '.join(f'{key} {value:,.4g}' for key, value in numbers)}", flush=True
-            )
+            ]
+            print(f"{name}: {', '.join(numbers)}", flush=True)
         shown |= report.keys()
     report["minutes"] = round((time.perf_counter() - began) / 60, 1)
     write_json(ROOT / "runs" / ("bench-full.json" if full else "bench.json"), report)

@@ -1,7 +1,8 @@
-"""Preparation and training killed with SIGKILL at ten random moments each, and started again with the same command.
+"""Preparation and training killed with SIGKILL at ten random moments each.
 
-`python tests/benchmarks/kill.py` (some minutes): at the end everything must equal a run that nothing disturbed: Arrow contents,
-weights, Adam's moments, state.json, and the log but for its times.
+`python tests/benchmarks/kill.py` (some minutes): after each kill the same command is started again.
+At the end everything must equal a run that nothing disturbed: Arrow contents, weights, Adam's
+moments, state.json, and the log but for its times.
 """
 
 import os
@@ -19,19 +20,15 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 
 def run_killed(command, seconds, compare):
-    """Starts the command again and again, each time killing it at a random moment, until ten kills have hit it.
+    """Starts the command again and again, killed at random moments, until ten kills have hit it.
 
-    Whenever it has come to its end, before a kill or at last, `compare` looks at the result and clears it away.
+    Whenever it has come to its end, before a kill or at last, `compare` looks at the result and
+    clears it away.
     """
+    silent = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     hits = 0
     while hits < 10:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(command, cwd=ROOT, **silent, start_new_session=True)
         time.sleep(random.uniform(0.1, 0.7) * seconds)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -57,31 +54,12 @@ def main():
     folder = Path(tempfile.mkdtemp())
     data = folder / "data"
     shutil.copytree(ROOT / "data_small", data)
-    subprocess.run(
-        ["gzip", str(data / "train.tsv")], check=True
-    )  # so that it is prepared on the disk
-    training = [
-        sys.executable,
-        "-m",
-        "notebooks.training",
-        "--data",
-        str(data),
-        "--config",
-        "tiny",
-        "--dtype",
-        "float32",
-    ]
-    training += [
-        "--steps",
-        "400",
-        "--eval-steps",
-        "40",
-        "--d-model",
-        "64",
-        "--bleu-sentences",
-        "20",
-        "--run",
-    ]
+    # so that it is prepared on the disk
+    subprocess.run(["gzip", str(data / "train.tsv")], check=True)
+    tiny = ["--data", str(data), "--config", "tiny"]
+    training = [sys.executable, "-m", "notebooks.training", *tiny]
+    training += "--dtype float32 --steps 400 --eval-steps 40".split()
+    training += "--d-model 64 --bleu-sentences 20 --run".split()
     prepared = ROOT / "data_large" / "prepared"
     before = set(prepared.glob("*")) if prepared.exists() else set()
 
@@ -91,28 +69,18 @@ def main():
 
     def compare_prepared():
         [cut] = new()
-        assert {p.relative_to(kept) for p in kept.rglob("*")} == {
-            p.relative_to(cut) for p in cut.rglob("*")
-        }
-        for path in kept.rglob("*"):
-            assert (
-                path.is_dir() or path.read_bytes() == (cut / path.relative_to(kept)).read_bytes()
-            ), path
+        names = {path.relative_to(kept) for path in kept.rglob("*")}
+        assert names == {path.relative_to(cut) for path in cut.rglob("*")}
+        for name in names:
+            same = (kept / name).is_dir() or (kept / name).read_bytes() == (cut / name).read_bytes()
+            assert same, kept / name
         shutil.rmtree(cut)
 
     def compare_runs():
         assert_same_run(folder / "straight", folder / "cut")
         shutil.rmtree(folder / "cut")
 
-    preparing = [
-        sys.executable,
-        "-m",
-        "data_large.prepare",
-        "--data",
-        str(data),
-        "--config",
-        "tiny",
-    ]
+    preparing = [sys.executable, "-m", "data_large.prepare", *tiny]
     seconds = timed(preparing)
     [straight] = new()
     kept = folder / "prepared"

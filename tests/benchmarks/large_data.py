@@ -1,8 +1,10 @@
-"""What preparing millions of pairs takes: `python tests/benchmarks/large_data.py --pairs 5200000 --folder DIR`.
+"""What preparing millions of pairs takes:
+`python tests/benchmarks/large_data.py --pairs 5200000 --folder DIR`.
 
-Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of translation2019zh, prepares them
-with `python -m data_large.prepare`, and prints as JSON: seconds of each stage, the highest sum of anonymous memory over
-all processes, bytes on the disk, and pairs a second. Linux only: memory is read from /proc.
+Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of
+translation2019zh, prepares them with `python -m data_large.prepare`, and prints as JSON: seconds of
+each stage, the highest sum of anonymous memory over all processes, bytes on the disk, and pairs a
+second. Linux only: memory is read from /proc.
 """
 
 import argparse
@@ -22,21 +24,20 @@ from notebooks.setup import Config
 from utils import ROOT
 
 CHUNK = 10_000  # pairs written at a time
-BAR = re.compile(
-    r"(\w+): [^\r\n]*?\[(?:(\d+):)?(\d+):(\d+)<?"
-)  # a tqdm bar: name and the time it has run
+# a tqdm bar: name and the time it has run
+BAR = re.compile(r"(\w+): [^\r\n]*?\[(?:(\d+):)?(\d+):(\d+)<?")
 
 
 def write_pairs(folder, count):
-    """A data set of `count` pairs: of 1,000, 20 are copies of others, 1 has an empty side, 1 has no Chinese.
+    """Writes a data set of `count` pairs.
 
-    A pair is three clauses, each the front of one sentence of data_small and the back of another: about 25 English
-    words and 39 Chinese characters, and hardly a clause twice, as in real text. The last pair of train also stands in test.
+    Of 1,000, 20 are copies of others, 1 has an empty side, 1 has no Chinese. A pair is three
+    clauses, each the front of one sentence of data_small and the back of another: about 25 English
+    words and 39 Chinese characters, and hardly a clause twice, as in real text. The last pair of
+    train also stands in test.
     """
-    halves = [
-        (cut(english.split()), cut(chinese))
-        for english, chinese in read_pairs(ROOT / "data_small", "train", Config())
-    ]
+    sentences = read_pairs(ROOT / "data_small", "train", Config())
+    halves = [(cut(english.split()), cut(chinese)) for english, chinese in sentences]
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     for split, size in (("dev", 500), ("test", 500), ("train", count)):
@@ -101,7 +102,10 @@ def folder_size(folder):
 
 
 def run_prepare(folder, options):
-    """One run of the command: (seconds, seconds of each stage, peak memory by stage, peak of bytes written, stdout)."""
+    """One run of the command.
+
+    Returns (seconds, seconds of each stage, peak memory by stage, peak of bytes written, stdout).
+    """
     prepared = ROOT / "data_large" / "prepared"
     before, began = folder_size(prepared), time.perf_counter()
     process = subprocess.Popen(
@@ -114,20 +118,15 @@ def run_prepare(folder, options):
         while part := os.read(stream.fileno(), 1 << 16):
             text[name] += part.decode(errors="replace")
 
-    readers = [
-        threading.Thread(target=read, args=pair)
-        for pair in ((process.stdout, "out"), (process.stderr, "err"))
-    ]
+    streams = ((process.stdout, "out"), (process.stderr, "err"))
+    readers = [threading.Thread(target=read, args=pair) for pair in streams]
     for reader in readers:
         reader.start()
     for turn in range(1 << 40):
         stage = ([stage] + [match[1] for match in BAR.finditer(text["err"])])[-1]
-        sizes = anonymous_memory(process.pid)
-        if sum(sizes.values()) > memory.get(stage, {"bytes": -1})["bytes"]:
-            memory[stage] = {
-                "bytes": sum(sizes.values()),
-                "by_process": sorted(sizes.values(), reverse=True),
-            }
+        sizes = sorted(anonymous_memory(process.pid).values(), reverse=True)
+        if sum(sizes) > memory.get(stage, {"bytes": -1})["bytes"]:
+            memory[stage] = {"bytes": sum(sizes), "by_process": sizes}
         disk = max(disk, folder_size(prepared) - before) if turn % 20 == 0 else disk
         if process.poll() is not None:
             break
@@ -148,7 +147,7 @@ def run_prepare(folder, options):
 
 def main():
     """Writes the pairs, prepares them, asks for them again, prints what it took."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--pairs", type=int, default=5_200_000)
     parser.add_argument("--folder", type=Path, required=True, help="where the pairs are written")
     parser.add_argument("--config", default="base")

@@ -1,6 +1,7 @@
-"""Throughput of two processes against one, each with one thread: `python tests/benchmarks/processes.py [preset]`.
+"""Throughput of two processes against one, each with one thread.
 
-Runs alternate; the median of the target tokens per second, the first record of each run (its warm-up) left out.
+`python tests/benchmarks/processes.py [preset]`. Runs alternate; the median of the target tokens per
+second, the first record of each run (its warm-up) left out.
 """
 
 import json
@@ -16,26 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def throughput(preset, processes, folder, steps=120):
     """Target tokens a second of a short run."""
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        str(processes),
-    ]
-    command += [
-        "-m",
-        "notebooks.training",
-        "--",
-        "--config",
-        preset,
-        "--steps",
-        str(steps),
-        "--eval-steps",
-        str(steps),
-    ]
-    command += ["--bleu-sentences", "0", "--restart", "--run", str(folder)]
+    command = [sys.executable, "-m"]
+    command += f"torch.distributed.run --standalone --nproc-per-node {processes}".split()
+    command += f"-m notebooks.training -- --config {preset} --steps {steps}".split()
+    command += f"--eval-steps {steps} --bleu-sentences 0 --restart --run".split()
+    command += [str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
     records = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
@@ -50,7 +36,8 @@ def main(preset="small", rounds=2):
                 found[processes].append(throughput(preset, processes, Path(folder) / "run"))
     one, two = (statistics.median(values) for values in found.values())
     print(
-        f"{preset}: {one:,.0f} target tokens/s with 1 process, {two:,.0f} with 2: {two / one:.2f} times"
+        f"{preset}: {one:,.0f} target tokens/s with 1 process, "
+        f"{two:,.0f} with 2: {two / one:.2f} times"
     )
 
 

@@ -1,0 +1,27 @@
+"""Helpers of the proofs against PyTorch's own layers, in notebooks 08 to 10 and in the tests."""
+
+import torch
+from torch import nn
+
+
+def copy_to_torch(ours, theirs):
+    """Copies one of our layers, the encoder's or the decoder's, into PyTorch's layer of its size."""
+    attentions = [(ours.self_attention, theirs.self_attn)]
+    if hasattr(ours, "cross_attention"):
+        attentions.append((ours.cross_attention, theirs.multihead_attn))
+    for mine, yours in attentions:
+        parts = (mine.query, mine.key, mine.value)  # one matrix in PyTorch's module
+        yours.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
+        yours.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
+        yours.out_proj.load_state_dict(mine.output.state_dict())
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for number, connection in enumerate(ours.sublayers, start=1):
+        getattr(theirs, f"norm{number}").load_state_dict(connection.norm.state_dict())
+
+
+def shake(module):
+    """Draws all parameters anew, biases and norms included, so that a proof overlooks none."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    return module
