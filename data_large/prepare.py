@@ -47,22 +47,27 @@ from filelock import FileLock, Timeout
 from notebooks.data_preparation import (
     BOS,
     EOS,
-    LANGUAGES,
     Tokenizer,
     TranslationDataset,
+    check_file,
     decode_line,
-    find_split,
     make_tokenizers,
-    read_json_pair,
+    parse_tsv,
     read_pairs,
+    split_files,
 )
-from notebooks.setup import Config, InputError, named_preset, run_command
+from notebooks.setup import Config, InputError, parse_command, run_command
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from notebooks import data_preparation
 from utils import put_in_place, write_json
 
+LANGUAGES = {
+    "en": "english", "zh": "chinese", "de": "german", "fr": "french", "es": "spanish",
+    "it": "italian", "ru": "russian", "ja": "japanese", "ko": "korean", "pt": "portuguese",
+    "nl": "dutch", "ar": "arabic", "tr": "turkish", "cs": "czech",
+}  # fmt: skip
 FOLDER = Path(__file__).resolve().parent
 PREPARED = FOLDER / "prepared"
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
@@ -119,15 +124,12 @@ def list_files(folder, split, config):
         return {"": [folder / names[0]]} if names else {}
     kinds = ("tsv", "json", "jsonl", config.src)
     texts = [kind + packing for kind in kinds for packing in PACKINGS]
-    found = {
-        name: [*folder.glob(f"{split}.{name}"), *folder.glob(f"{split}-*.{name}")]
-        for name in [*texts, "parquet"]
-    }
-    return {name: sorted(paths) for name, paths in found.items() if paths}
+    found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
+    return {name: paths for name, paths in found.items() if paths}
 
 
 def find_files(folder, split, config):
-    """Notebook 01's `find_split` for all formats: (extension, files).
+    """The files of one split, which must be in one format: (extension, files).
 
     A file is a tuple of one path, or of two for halves aligned line by line.
     """
@@ -139,8 +141,10 @@ def find_files(folder, split, config):
     if not found and (Path(folder) / SAVED).exists():
         wanted = "dev or validation" if split == "dev" else split
         raise InputError(f"{folder}: the saved data set holds no {wanted}")
-    # find_split raises where nothing is found
-    extension, paths = found.popitem() if found else find_split(folder, split, config)
+    if not found:
+        names = f"{split}.tsv, {split}.jsonl, or {split}.{config.src} with {split}.{config.tgt}"
+        raise InputError(f"{folder}: holds no {names}")
+    extension, paths = found.popitem()
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
     other = config.tgt + extension.removeprefix(config.src)
@@ -237,6 +241,21 @@ def table_batches(path):
                 yield pa.Table.from_batches([batch]).flatten()
 
 
+def read_json_pair(line, config):
+    """The pair in one JSON object: by ISO code or English name, plain or under "translation".
+
+    None if it is not there.
+    """
+    try:
+        row = json.loads(line)
+        row = row.get("translation", row)
+        sides = [row.get(code, row.get(LANGUAGES.get(code))) for code in (config.src, config.tgt)]
+        "".join(sides).encode()  # fails for half a character, which JSON can spell
+        return tuple(sides)
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
 def parse_rows(extension, file, first, rows, config):
     """Yields (source, target) of raw rows, or None where there is no pair.
 
@@ -246,8 +265,7 @@ def parse_rows(extension, file, first, rows, config):
         if extension not in ("", "parquet"):
             row = tuple(decode_line(line, path, number) for line, path in zip(row, file))
         if extension.startswith("tsv"):
-            row = tuple(row[0].split("\t")[:2])
-            row = row[::-1] if config.swap else row
+            row = parse_tsv(row[0], config)
         elif extension.startswith("json"):
             row = read_json_pair(row[0], config)
         whole = (
@@ -258,20 +276,13 @@ def parse_rows(extension, file, first, rows, config):
         yield row if whole else None
 
 
-def check_file(file, lines, pairs):
-    """Raises InputError for a file in which no line holds a pair."""
-    if not pairs:
-        problem = "no line holds a pair" if lines else "the file is empty"
-        raise InputError(f"{file[0]}: {problem}. A line is: source, tab, target")
-
-
 def read_split(data, split, config):
     """The pairs of dev or test in any format: a list of (source, target) texts.
 
     It is what notebook 01's `read_pairs` gives.
     """
     extension, files = find_files(data, split, config)
-    if is_plain(extension):
+    if extension == "tsv":  # what notebook 01 reads
         return read_pairs(data, split, config)
     pairs = []
     for file in files:
@@ -281,14 +292,9 @@ def read_split(data, split, config):
             for row in rows
             if drop_reason(row, False, config) is None
         ]
-        check_file(file, len(rows), len(found))
+        check_file(file[0], len(rows), len(found))
         pairs += found
     return pairs
-
-
-def is_plain(extension):
-    """Whether notebook 01 reads the format itself."""
-    return extension not in ("", "parquet") and "." not in extension
 
 
 def needs_preparing(data, config):
@@ -298,7 +304,7 @@ def needs_preparing(data, config):
     """
     found = [find_files(data, split, config) for split in present_splits(data, config)]
     size = sum(path.stat().st_size for file in found[-1][1] for path in file)
-    return size > LARGE_BYTES or not all(is_plain(extension) for extension, _ in found)
+    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)
 
 
 def present_splits(data, config):
@@ -619,7 +625,8 @@ def read_stage(data, config, work, workers):
         run_stage("reading", "line", read_shard, tasks(), workers)
         for file, paths in files:
             counts = sum_counts(paths)
-            check_file(file, counts["lines"], counts["lines"] - counts[NO_PAIR] - counts[EMPTY])
+            pairs = counts["lines"] - counts[NO_PAIR] - counts[EMPTY]
+            check_file(file[0], counts["lines"], pairs)
         names = {split: [path.name for path in paths] for split, paths in shards.items()}
         write_json(marker, names)
     names = json.loads(marker.read_text(encoding="utf-8"))
@@ -807,9 +814,8 @@ def load_data(data, config):
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Prepare a data folder of any size for training.
-    The same command again goes on where it stopped."""
+class PrepareCommand:
+    """Prepare a data folder of any size. The same command again goes on where it stopped."""
 
     settings: tyro.conf.OmitArgPrefixes[Config]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
@@ -827,9 +833,8 @@ def main(argv=None):
 
 def prepare_command(argv):
     """Parses, prepares, and says where the result is."""
-    default = Arguments(named_preset(argv, "base"))
-    arguments = tyro.cli(Arguments, default=default, args=argv, prog="python -m data_large.prepare")
-    print(f"prepared in {prepare(arguments.data, arguments.settings, arguments.workers)}")
+    command = parse_command(PrepareCommand, argv, "data_large.prepare", preset="base")
+    print(f"prepared in {prepare(command.data, command.settings, command.workers)}")
     return 0
 
 

@@ -17,7 +17,7 @@ EXPORT = "#| export"
 
 
 def export_cells(path):
-    """The export cells of the notebook at ``path``: a list of (cell number counted from 1, source).
+    """The export cells of the notebook at ``path``: a list of (cell number counted from 0, source).
 
     Raises ImportError, naming the notebook, when the file is not a notebook.
     """
@@ -25,7 +25,7 @@ def export_cells(path):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         sources = [
             (number, cell["cell_type"], "".join(cell["source"]))
-            for number, cell in enumerate(cells, start=1)
+            for number, cell in enumerate(cells)
         ]
     except (ValueError, LookupError, TypeError) as error:
         raise ImportError(

@@ -1,16 +1,24 @@
-"""A run for CTranslate2, an engine in C++: `python -m notebooks.export --run RUN --ctranslate2 OUT`."""
+"""A run for CTranslate2: `python -m notebooks.export --run RUN --ctranslate2 OUT`.
+
+CTranslate2 is a translation engine in C++; among other things it computes with 8-bit integers. It
+wants the weights under its own names: queries, keys and values stacked, our table of positions (its
+own begins at position 1), and, so that PAD, UNK and BOS are never written, a large negative bias on
+their logits. Its greedy search then does what ours does. It splits and cuts no text: give it the
+tokens of `source.segmenter`, at most `max_length` of them, and join its tokens with
+`target.segmenter`. Its beam search divides by a power of the length instead of Wu et al.'s penalty
+and stops by another rule, so its beam may find other translations than ours.
+"""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import tyro
 
 from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
-from notebooks.run_folder import load_run
-from notebooks.setup import InputError, run_command
+from notebooks.run_folder import RunFolder
+from notebooks.setup import InputError, parse_command, run_command
 from utils import ROOT
 
 
@@ -45,10 +53,10 @@ def copy_norm(spec, norm):
 
 @torch.no_grad()
 def export_ctranslate2(run, out):
-    """Writes a run as a CTranslate2 model into a new folder. Raises InputError when it is there already. Returns 0."""
+    """Writes a run as a CTranslate2 model into a new folder; InputError if it is there. Gives 0."""
     from ctranslate2.specs import TransformerSpec  # takes a moment, and only this function needs it
 
-    config, source, target, model = load_run(run)
+    config, source, target, model = RunFolder(run).load()
     if Path(out).exists():
         raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
     model = model.cpu()
@@ -85,7 +93,7 @@ def export_ctranslate2(run, out):
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ExportCommand:
     """Write a trained run in the form of another engine."""
 
     ctranslate2: Path  # new folder for the CTranslate2 model
@@ -99,8 +107,8 @@ def main(argv=None):
 
 def export_command(argv):
     """Parses, then writes the model."""
-    arguments = tyro.cli(Arguments, args=argv, prog="python -m notebooks.export")
-    return export_ctranslate2(arguments.run, arguments.ctranslate2)
+    command = parse_command(ExportCommand, argv, "notebooks.export")
+    return export_ctranslate2(command.run, command.ctranslate2)
 
 
 if __name__ == "__main__":

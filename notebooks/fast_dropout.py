@@ -1,11 +1,11 @@
-"""Dropout that is faster on a CPU: one random byte decides for one value, instead of one random float."""
+"""Dropout that is faster on a CPU: a random byte decides for a value, not a random float."""
 
 import torch
 from torch.nn import functional as F
 
 
 def dropout(x, p, training):
-    """`F.dropout(x, p, training)`; on a CPU p is rounded to a 256th, where that changes it by at most 5 %.
+    """`F.dropout(x, p, training)`; on a CPU p is rounded to a 256th, if that is at most 5 % off.
 
     Notebook 03 checks what it computes; `make bench` measures what it brings to a training step.
     """

@@ -262,8 +262,8 @@ def curves(x, series, title, x_label, y_label, axis=None, colours=None, **option
 
 
 def training_curves(records, axes=None):
-    """A run's log over its steps: loss on train and dev, BLEU on dev, learning rate."""
-    axes = plt.subplots(1, 3, figsize=(13, 3.4))[1] if axes is None else axes
+    """A run's log over its steps: loss, BLEU on dev, learning rate, norm of the gradient."""
+    axes = plt.subplots(1, 4, figsize=(15, 3.2))[1] if axes is None else axes
     for axis in axes:
         axis.clear()
 
@@ -272,15 +272,17 @@ def training_curves(records, axes=None):
         found = [(record["step"], record[name]) for record in records if name in record]
         return zip(*found) if found else ([], [])
 
-    axes[0].plot(*column("loss"), label="train (smoothed)", color=COLOURS["train"])
+    smoothed = dict(label="train, smoothed, with dropout", color="#BBBBBB", linewidth=1)
+    axes[0].plot(*column("loss"), **smoothed)
+    axes[0].plot(*column("train_loss"), "o-", label="train, a sample", color=COLOURS["train"])
     axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
     axes[0].legend(frameon=False)
     axes[1].plot(*column("dev_bleu"), "o-", color=COLOURS["dev"])
     axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
-    for axis, title, name in zip(
-        axes,
-        ("Loss", "Greedy translations of dev", "Learning rate"),
-        ("nats per target token", "BLEU", "learning rate"),
-    ):
-        axis.set(title=title, xlabel="step", ylabel=name)
+    axes[3].plot(*column("grad_norm"), "o", color=COLOURS["train"], markersize=4)
+    axes[3].axhline(1, color="black", linestyle=":", linewidth=1)
+    titles = ("Loss", "Greedy translations of dev", "Learning rate", "Norm of the gradient")
+    units = ("nats per target token", "BLEU", "learning rate", "before clipping")
+    for axis, title, unit in zip(axes, titles, units):
+        axis.set(title=title, xlabel="step", ylabel=unit)
     return axes

@@ -5,7 +5,7 @@ from torch import nn
 
 
 def copy_to_torch(ours, theirs):
-    """Copies one of our layers, the encoder's or the decoder's, into PyTorch's layer of its size."""
+    """Copies one of our layers, the encoder's or the decoder's, into PyTorch's layer."""
     attentions = [(ours.self_attention, theirs.self_attn)]
     if hasattr(ours, "cross_attention"):
         attentions.append((ours.cross_attention, theirs.multihead_attn))

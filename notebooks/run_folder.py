@@ -1,23 +1,33 @@
-"""A run on the disk: settings, vocabularies, weights, checkpoints and the log; found again after a kill."""
+"""A run on the disk, found again after a kill: `RunFolder`, used by notebooks 15 and 16.
+
+A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, model.safetensors (the
+weights to translate with), log.jsonl, scores.json, and checkpoints/step-N/ with weights, Adam's
+moments and state.json. Every file but the log is written under a temporary name and then renamed,
+so it is old or new and never half; the log is appended to, and a half last line is skipped.
+"""
 
 import hashlib
 import json
 import math
 import shutil
 import signal
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tqdm import tqdm
+
 from notebooks.data_preparation import Tokenizer
 from notebooks.make_model import load_weights, make_model, read_tensors, write_tensors
-from notebooks.processes import processes
+from notebooks.processes import any_process, processes
 from notebooks.setup import Config, InputError, Stopped, read_json
 from utils import device, native_dtype, put_in_place, write_json
 
-LOG_STEPS = 50
-RUN_FILES = "scores.json log.jsonl model.safetensors vocabulary.src.json vocabulary.tgt.json config.json".split()
+FILES = ["scores.json", "log.jsonl", "model.safetensors", "vocabulary.src.json",
+         "vocabulary.tgt.json", "config.json"]  # fmt: skip
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
 @dataclass
@@ -31,40 +41,260 @@ class Progress:
     stale: int = 0  # evaluations since then
     finished: bool = False
     data: str = ""  # fingerprint of what it is trained and evaluated on
-    parts: int = 1  # in how many parts a batch is worked through
     loss: float = 0.0  # summed since the last record of the log
     tokens: float = 0.0  # likewise
 
-
-def save_checkpoint(run, model, optimizer, progress, config):
-    """Writes `checkpoints/step-N/` under a temporary name, renames it, and drops the old ones."""
-    final = run / "checkpoints" / f"step-{progress.step}"
-    if final.exists():  # saved at this step's evaluation already
-        return
-    for left in final.parent.glob("step-*.tmp"):  # by a process that was killed
-        shutil.rmtree(left)
-    temporary = final.with_name(final.name + ".tmp")
-    temporary.mkdir(parents=True)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    moments = {
-        f"{names[p]}.{key}": value
-        for p, state in optimizer.state.items()
-        for key, value in state.items()
-    }
-    write_tensors(temporary / "model.safetensors", dict(model.named_parameters()))
-    write_tensors(temporary / "optimizer.safetensors", moments)
-    write_json(temporary / "state.json", asdict(progress))
-    temporary.rename(final)
-    kept = at_evaluations(run, config)[-config.checkpoints :]
-    for old in checkpoints(run)[:-1]:
-        if old not in kept:  # renamed first: half a folder must not count as a checkpoint
-            shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
+    def judge(self, dev_loss, config):
+        """Notes an evaluation: whether it is the best so far, and whether the run ends with it."""
+        better = dev_loss < self.best_loss
+        self.best_loss = min(dev_loss, self.best_loss)
+        self.stale = 0 if better else self.stale + 1
+        self.finished = self.step >= config.steps or 0 < config.patience <= self.stale
+        return better
 
 
-def checkpoints(run):
-    """The complete checkpoints of a run folder, oldest first."""
-    folders = [folder for folder in (run / "checkpoints").glob("step-*") if folder.suffix != ".tmp"]
-    return sorted(folders, key=step_of)
+class RunFolder:
+    """One run: what its folder holds, and what training writes into it.
+
+    `open` begins it or finds it again, `resume` goes on from its newest checkpoint, `add` and `log`
+    note what training does, `keep` and `save` write weights, `load` gives the trained model back.
+    With several processes all call the same methods; the first one writes. `on_log` is called with
+    all records of the log whenever there is a new one.
+    """
+
+    def __init__(self, path, on_log=None):
+        self.path, self.on_log = Path(path), on_log
+        self.records, self.progress = [], Progress()
+
+    # what the folder holds
+
+    def read_config(self):
+        """Its Config. Raises InputError when there is none, or when a setting is impossible."""
+        if not self.path.is_dir():
+            hint = f"Train one with: python -m notebooks.training --run {self.path}"
+            raise InputError(f"{self.path}: no such run folder. {hint}")
+        try:
+            return Config(**read_json(self.path / "config.json"))
+        except TypeError as error:
+            raise InputError(f"{self.path}/config.json: {error}") from None
+
+    def tokenizers(self):
+        """Its source and its target tokenizer."""
+        return [Tokenizer.load(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
+
+    def load(self):
+        """Config, source tokenizer, target tokenizer and model, on `device()` and in eval mode."""
+        config, (source, target) = self.read_config(), self.tokenizers()
+        model = make_model(config, len(source), len(target))
+        load_weights(model, self.path / "model.safetensors")
+        return config, source, target, model.to(device()).eval()
+
+    def checkpoints(self):
+        """The complete checkpoints, oldest first."""
+        folders = [folder for folder in (self.path / "checkpoints").glob("step-*")
+                   if folder.suffix != ".tmp"]  # fmt: skip
+        return sorted(folders, key=step_of)
+
+    def read_log(self, last_step=math.inf):
+        """The records of log.jsonl up to a step. A last line that is half written is left out."""
+        path = self.path / "log.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        records = [json.loads(line) for line in lines if line.endswith("}")]
+        return [record for record in records if record["step"] <= last_step]
+
+    def plot(self, picture):
+        """Draws the log, while it trains or later, into a picture file."""
+        from notebooks.pictures import training_curves  # only who draws loads matplotlib
+
+        records = self.read_log()
+        if not records:
+            raise InputError(
+                f"{self.path}: holds no log yet. Is it the folder of a run that has begun?"
+            )
+        try:
+            training_curves(records)[0].figure.savefig(picture)
+        except ValueError as error:  # an ending that names no picture format
+            raise InputError(f"{picture}: {error}") from None
+
+    # beginning, and beginning anew
+
+    def open(self, config, source, target, restart=False):
+        """Begins the run, its data type settled, or finds that it was begun with these settings.
+
+        Afterwards `config` holds its settings. Raises InputError when it is another run.
+        """
+        if processes().is_main_process:
+            if restart:
+                self.clear()
+            if (self.path / "config.json").exists():
+                self.compare(config, source, target)
+            else:
+                self.begin(config, source, target)
+        processes().wait_for_everyone()
+        self.config = self.read_config()
+        return self
+
+    def clear(self):
+        """Deletes what a run has written into its folder, and nothing else."""
+        if (self.path / "checkpoints").exists():
+            shutil.rmtree(self.path / "checkpoints")
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+
+    def begin(self, config, source, target):
+        """Writes vocabularies and settings: a folder with config.json holds a run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        source.save(self.path / "vocabulary.src.json")
+        target.save(self.path / "vocabulary.tgt.json")
+        settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
+        write_json(self.path / "config.json", asdict(settled))
+
+    def compare(self, config, source, target):
+        """Raises InputError when the folder holds a run with other settings or vocabularies."""
+        old, new = asdict(self.read_config()), asdict(config)
+        if config.dtype == "auto":
+            new["dtype"] = old["dtype"]
+        changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
+        for kept, given, side in zip(self.tokenizers(), (source, target), ("src", "tgt")):
+            if kept.vocabulary.tokens != given.vocabulary.tokens:
+                changed.append(f"another {side} vocabulary, so other training text")
+        if changed:
+            hint = "Use --restart to begin anew, or another --run"
+            raise InputError(f"{self.path}: was begun with {'; '.join(changed)}. {hint}")
+
+    # while it trains
+
+    def resume(self, model, optimizer, scheduler, *data_sets):
+        """Fills model, optimizer and scheduler from the newest checkpoint, if there is one.
+
+        Returns the run's `Progress`, which `add` moves on. Raises InputError when the checkpoint
+        was made on other data: its position in the data would mean nothing.
+        """
+        folders = self.checkpoints()
+        if folders:
+            self.progress = load_checkpoint(folders[-1], model, optimizer, scheduler)
+        both = "".join(part.fingerprint for part in data_sets)
+        fingerprint = hashlib.sha256(both.encode()).hexdigest()
+        if self.progress.data not in ("", fingerprint):
+            hint = "Use --restart to begin anew, or another --run"
+            raise InputError(f"{self.path}: its checkpoint was made on other pairs. {hint}")
+        self.progress.data = fingerprint
+        if processes().is_main_process:
+            if self.progress.finished:
+                print(f"{self.path}: is finished already; --restart begins anew")
+            self.records = self.read_log(self.progress.step)  # the later ones will come again
+            self.write_log()
+        self.start_over()
+        self.loss, self.tokens = self.progress.loss, self.progress.tokens
+        self.before = int(self.tokens)  # from before a stop: left out of the speed
+        return self.progress
+
+    @contextmanager
+    def going(self):
+        """While it trains: a progress bar, and SIGTERM is noticed for `stop_if_asked`.
+
+        A cluster sends that signal before it takes a machine away.
+        """
+        self.asked = []
+        before = signal.signal(signal.SIGTERM, lambda *_: self.asked.append(True))
+        pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar
+        options = dict(unit="step", mininterval=pause, disable=not processes().is_main_process)
+        total, initial = self.config.steps, self.progress.step
+        try:
+            with tqdm(total=total, initial=initial, **options) as self.bar:
+                yield self
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def add(self, position, learning_rate, loss, tokens, norm):
+        """A step is done; `position` is (epoch, batches of it used). A GPU need not wait here."""
+        self.progress.step += 1
+        self.progress.epoch, self.progress.batch = position
+        self.loss, self.tokens = self.loss + loss, self.tokens + tokens
+        self.norm, self.learning_rate = norm, learning_rate
+        self.until = time.perf_counter()
+        self.bar.update()
+
+    def start_over(self):
+        """The next record of the log begins here."""
+        self.loss, self.tokens, self.norm, self.before = 0, 0, 0, 0
+        self.began = self.until = time.perf_counter()
+
+    def log(self, **more):
+        """One record over the steps since the last, with further entries from an evaluation."""
+        loss, tokens = float(self.loss / self.tokens), int(self.tokens)
+        seconds = self.until - self.began
+        speed = (tokens - self.before) / seconds
+        self.check_numbers(loss, self.norm, more.get("dev_loss", 0))
+        record = {"step": self.progress.step, "epoch": self.progress.epoch, "loss": loss,
+                  "learning_rate": self.learning_rate, "grad_norm": float(self.norm), **more,
+                  "tokens_per_second": speed, "seconds": seconds}  # fmt: skip
+        self.records.append(record)
+        self.bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
+        if processes().is_main_process:
+            with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            if self.on_log:
+                self.on_log(self.records)
+        self.start_over()
+
+    def write_log(self):
+        """Writes log.jsonl anew, all or nothing."""
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in self.records]
+        temporary = self.path / "log.jsonl.tmp"
+        temporary.write_text("".join(lines), encoding="utf-8")
+        put_in_place(temporary, self.path / "log.jsonl")
+
+    def check_numbers(self, *values):
+        """Raises InputError when one is no number any more: such weights must not be saved."""
+        if not math.isfinite(sum(map(float, values))):
+            hint = "begin anew with a lower learning_rate (--restart, or another --run)"
+            where = f"the loss is no number at step {self.progress.step}"
+            raise InputError(f"{where}: {hint}; the last good checkpoint is kept")
+
+    def keep(self, model, better):
+        """After an evaluation, the weights to translate with, as `Config.keep` says."""
+        if processes().is_main_process and (better or self.config.keep != "best"):
+            weights = dict(model.named_parameters())
+            if self.config.keep == "average":
+                weights = self.average(weights)
+            path = self.path / "model.safetensors"
+            write_tensors(path, weights, dtype=self.config.dtype)
+
+    def average(self, weights):
+        """Their mean with those of the other checkpoints that are kept (the paper, section 6.1)."""
+        means = {name: tensor.detach().cpu().double() for name, tensor in weights.items()}
+        others = self.at_evaluations()[::-1][: self.config.checkpoints - 1]
+        for folder in others:
+            for name, tensor in read_tensors(folder / "model.safetensors").items():
+                means[name] += tensor
+        return {name: (total / (1 + len(others))).float() for name, total in means.items()}
+
+    def at_evaluations(self):
+        """The checkpoints made at evaluations: not those of a run that was stopped in between."""
+        every = self.config.eval_steps
+        return [folder for folder in self.checkpoints() if step_of(folder) % every == 0]
+
+    def save(self, model, optimizer):
+        """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
+        self.check_numbers(self.loss, self.norm)
+        self.progress.loss, self.progress.tokens = float(self.loss), float(self.tokens)
+        folder = self.path / "checkpoints" / f"step-{self.progress.step}"
+        if processes().is_main_process and not folder.exists():
+            write_checkpoint(folder, model, optimizer, self.progress)
+            kept = self.at_evaluations()[-self.config.checkpoints :]
+            for old in self.checkpoints()[:-1]:
+                if old not in kept:  # renamed first: half a folder must not count as a checkpoint
+                    shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
+        processes().wait_for_everyone()
+        self.began = time.perf_counter()  # what was done here is not training
+
+    def stop_if_asked(self, model, optimizer):
+        """After SIGTERM in any process: saves, and raises Stopped in all of them."""
+        if any_process(bool(self.asked)) and not self.progress.finished:
+            self.save(model, optimizer)
+            where = f"asked to stop at step {self.progress.step}, saved"
+            raise Stopped(f"{self.path}: {where}; the same command goes on from there")
 
 
 def step_of(folder):
@@ -72,237 +302,37 @@ def step_of(folder):
     return int(folder.name.removeprefix("step-"))
 
 
-def at_evaluations(run, config):
-    """The checkpoints made at multiples of eval_steps: not those of a run that was asked to stop in between."""
-    return [folder for folder in checkpoints(run) if step_of(folder) % config.eval_steps == 0]
+def write_checkpoint(folder, model, optimizer, progress):
+    """Weights, Adam's moments and `Progress`, under a temporary name that is renamed at the end."""
+    for left in folder.parent.glob("step-*.tmp"):  # by a process that was killed
+        shutil.rmtree(left)
+    temporary = folder.with_name(folder.name + ".tmp")
+    temporary.mkdir(parents=True)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    moments = {}
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            moments[f"{names[parameter]}.{key}"] = value
+    write_tensors(temporary / "model.safetensors", dict(model.named_parameters()))
+    write_tensors(temporary / "optimizer.safetensors", moments)
+    write_json(temporary / "state.json", asdict(progress))
+    temporary.rename(folder)
 
 
-def average_weights(run, model, config):
-    """The model's tensors by name, each the mean over itself and the other checkpoints to be kept (section 6.1)."""
-    means = {
-        name: parameter.detach().double().cpu() for name, parameter in model.named_parameters()
-    }
-    folders = at_evaluations(run, config)[::-1][: config.checkpoints - 1]
-    for folder in folders:
-        for name, tensor in read_tensors(folder / "model.safetensors").items():
-            means[name] += tensor
-    return {name: (total / (1 + len(folders))).float() for name, total in means.items()}
+def load_checkpoint(folder, model, optimizer, scheduler):
+    """Fills model, optimizer and scheduler from a checkpoint. Returns its Progress.
 
-
-def load_checkpoint(run, model, optimizer, scheduler):
-    """Fills model, optimizer and scheduler from the newest complete checkpoint. Returns its Progress, or None without one."""
-    if not checkpoints(run):
-        return None
-    folder = checkpoints(run)[-1]
+    The learning rate needs no file, since it is a function of the step.
+    """
     load_weights(model, folder / "model.safetensors")
     moments = read_tensors(folder / "optimizer.safetensors")
     for name, parameter in model.named_parameters():
-        keys = ("step", "exp_avg", "exp_avg_sq")
-        optimizer.state[parameter] = {
-            key: moments[f"{name}.{key}"].to(parameter.device) for key in keys
-        }
-    progress = Progress(**read_json(folder / "state.json"))
+        state = {key: moments[f"{name}.{key}"].to(parameter.device) for key in MOMENTS}
+        optimizer.state[parameter] = state
+    state = read_json(folder / "state.json")
+    state.pop("parts", None)  # of runs begun before December 2026
+    progress = Progress(**state)
     scheduler.last_epoch = progress.step  # it counts steps, whatever its name
     for group, rate in zip(optimizer.param_groups, scheduler.lr_lambdas):
         group["lr"] = rate(progress.step)
     return progress
-
-
-def read_log(run, last_step=math.inf):
-    """The records of a run's log.jsonl up to a step. A last line that is only half written is left out."""
-    path = run / "log.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    records = [json.loads(line) for line in lines if line.endswith("}")]
-    return [record for record in records if record["step"] <= last_step]
-
-
-def write_log(run, records):
-    """Writes a run's log.jsonl anew, all or nothing."""
-    temporary = run / "log.jsonl.tmp"
-    temporary.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    put_in_place(temporary, run / "log.jsonl")
-
-
-def check_numbers(step, *values):
-    """Raises InputError when one of the values is no number any more: such weights must not be saved."""
-    if not math.isfinite(sum(map(float, values))):
-        raise InputError(
-            f"the loss is no number at step {step}: begin anew with a lower learning_rate (--restart, or another "
-            f"--run); the last good checkpoint is kept"
-        )
-
-
-class Log:
-    """The records of a run: in `records`, in the file log.jsonl, and the newest on the progress bar."""
-
-    def __init__(self, run, progress, bar, on_log):
-        self.path, self.bar, self.on_log, self.records = run / "log.jsonl", bar, on_log, []
-        if processes().is_main_process:
-            self.records = read_log(run, progress.step)  # the later ones will come again
-            write_log(run, self.records)
-        self.start_over()
-        self.loss, self.tokens = progress.loss, progress.tokens
-        self.before = int(
-            progress.tokens
-        )  # from before a stop: left out of the speed, as their seconds are unknown
-
-    def start_over(self):
-        self.loss, self.tokens, self.norm, self.before = 0, 0, 0, 0
-        self.began, self.seconds = time.perf_counter(), None
-
-    def stop_clock(self):
-        """Ends the time that the next record reports: what follows is not training."""
-        self.seconds = time.perf_counter() - self.began
-
-    def add(self, loss, tokens, norm):
-        """What `train_step` returned. Nothing is read from the device here, so a GPU need not wait."""
-        self.loss, self.tokens, self.norm = self.loss + loss, self.tokens + tokens, norm
-
-    def save(self, progress):
-        """Notes down what has been added since the last record."""
-        check_numbers(progress.step, self.loss, self.norm)
-        progress.loss, progress.tokens = float(self.loss), float(self.tokens)
-
-    def write(self, progress, learning_rate, **more):
-        """One record over the steps since the last."""
-        loss, tokens = float(self.loss / self.tokens), int(self.tokens)
-        seconds = self.seconds or time.perf_counter() - self.began
-        speed = (tokens - self.before) / seconds
-        check_numbers(progress.step, loss, self.norm, more.get("dev_loss", 0))
-        record = {"step": progress.step, "epoch": progress.epoch, "loss": loss, "learning_rate": learning_rate,
-                  "grad_norm": float(self.norm), **more, "tokens_per_second": speed, "seconds": seconds}  # fmt: skip
-        self.records.append(record)
-        self.bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
-        if processes().is_main_process:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-            if self.on_log:
-                self.on_log(self.records)
-        self.start_over()
-        self.save(progress)
-
-
-def check_data(run, progress, train_set, dev_set):
-    """Raises InputError when a checkpoint was made on other data: its position in the data would mean nothing."""
-    found = hashlib.sha256(
-        "".join(part.fingerprint for part in (train_set, dev_set)).encode()
-    ).hexdigest()
-    if progress.data not in ("", found):
-        raise InputError(
-            f"{run}: its checkpoint was made on other pairs. Use --restart to begin anew, or another --run"
-        )
-    progress.data = found
-
-
-@contextmanager
-def noticing_sigterm():
-    """Gives a list that fills when the system asks this process to end (SIGTERM), as a cluster does before it takes a machine."""
-    asked = []
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def save_and_stop(run, model, optimizer, progress, config):
-    """Writes a checkpoint, then raises Stopped, in all processes."""
-    if processes().is_main_process:
-        save_checkpoint(run, model, optimizer, progress, config)
-    processes().wait_for_everyone()
-    raise Stopped(
-        f"{run}: asked to stop at step {progress.step}, saved; the same command goes on from there"
-    )
-
-
-def close_round(run, model, optimizer, progress, dev_loss, config):
-    """After an evaluation: keep the weights if they are to be kept, see whether to stop, write a checkpoint."""
-    better = dev_loss < progress.best_loss
-    progress.best_loss, progress.stale = (
-        min(dev_loss, progress.best_loss),
-        0 if better else progress.stale + 1,
-    )
-    progress.finished = progress.step >= config.steps or 0 < config.patience <= progress.stale
-    if processes().is_main_process:
-        keep_now = better if config.keep == "best" else progress.finished
-        if keep_now:
-            weights = (
-                average_weights(run, model, config)
-                if config.keep == "average"
-                else dict(model.named_parameters())
-            )
-            write_tensors(run / "model.safetensors", weights, dtype=config.dtype)
-        save_checkpoint(run, model, optimizer, progress, config)
-    processes().wait_for_everyone()
-
-
-def load_run(run):
-    """A run folder's config, source tokenizer, target tokenizer and model, on `device()` and in eval mode."""
-    config = load_config(run)
-    source, target = (
-        Tokenizer.load(Path(run) / f"vocabulary.{side}.json") for side in ("src", "tgt")
-    )
-    model = make_model(config, len(source), len(target))
-    load_weights(model, Path(run) / "model.safetensors")
-    return config, source, target, model.to(device()).eval()
-
-
-def load_config(run):
-    """The Config of a run folder. Raises InputError when there is none, or when a setting is unknown or impossible."""
-    if not Path(run).is_dir():
-        raise InputError(
-            f"{run}: no such run folder. Train one with: python -m notebooks.training --run {run}"
-        )
-    try:
-        return Config(**read_json(Path(run) / "config.json"))
-    except TypeError as error:
-        raise InputError(f"{run}/config.json: {error}") from None
-
-
-def open_run(run, config, source, target):
-    """Begins the run folder, its data type settled, or checks that it holds this very run already."""
-    path = run / "config.json"
-    if not path.exists():
-        run.mkdir(parents=True, exist_ok=True)
-        source.save(run / "vocabulary.src.json")
-        target.save(run / "vocabulary.tgt.json")
-        write_json(
-            path,
-            asdict(replace(config, dtype=native_dtype()) if config.dtype == "auto" else config),
-        )
-        return
-    old, new = asdict(load_config(run)), asdict(config)
-    new["dtype"] = old["dtype"] if config.dtype == "auto" else config.dtype
-    changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
-    for tokenizer, side in ((source, "src"), (target, "tgt")):
-        if (
-            Tokenizer.load(run / f"vocabulary.{side}.json").vocabulary.tokens
-            != tokenizer.vocabulary.tokens
-        ):
-            changed.append(f"another {side} vocabulary, so other training text")
-    if changed:
-        raise InputError(
-            f"{run}: was begun with {'; '.join(changed)}. Use --restart to begin anew, or another --run"
-        )
-
-
-def remove_run(run):
-    """Deletes what a run has written into its folder, and nothing else."""
-    if (run / "checkpoints").exists():
-        shutil.rmtree(run / "checkpoints")
-    for name in RUN_FILES:
-        (run / name).unlink(missing_ok=True)
-
-
-def plot_log(run, path):
-    """Draws a run's log.jsonl, while it trains or later."""
-    from notebooks.pictures import training_curves  # only who draws loads matplotlib
-
-    records = read_log(run)
-    if not records:
-        raise InputError(f"{run}: holds no log yet. Is it the folder of a run that has begun?")
-    try:
-        training_curves(records)[0].figure.savefig(path)
-    except ValueError as error:  # an ending that names no picture format
-        raise InputError(f"{path}: {error}") from None
-    return 0

@@ -48,23 +48,6 @@ def write_tsv(folder, text, split="train"):
     (folder / f"{split}.tsv").write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def test_every_format_gives_the_same_pairs(tmp_path):
-    texts = {
-        "train.tsv": "One.\t一。\nTwo!\t二！\n",
-        "train.jsonl": '{"en": "One.", "zh": "一。"}\n{"english": "Two!", "chinese": "二！"}\n',
-        "train.json": '{"translation": {"en": "One.", "zh": "一。"}}\n'
-        '{"chinese": "二！", "english": "Two!"}\n',
-    }
-    for number, (name, text) in enumerate(texts.items()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / name).write_text(text, encoding="utf-8")
-        assert read_pairs(folder, "train", CONFIG) == PAIRS, name
-    (tmp_path / "train.en").write_text("One.\nTwo!\n")
-    (tmp_path / "train.zh").write_text("一。\n二！\n", encoding="utf-8")
-    assert read_pairs(tmp_path, "train", CONFIG) == PAIRS
-
-
 def test_a_split_may_come_in_parts_with_windows_line_ends_and_a_mark_at_the_start(tmp_path):
     (tmp_path / "train-a.tsv").write_bytes(b"\xef\xbb\xbf" + "One.\t一。\r\n".encode())
     (tmp_path / "train-b.tsv").write_text("Two!\t二！", encoding="utf-8")
@@ -106,33 +89,6 @@ def test_bad_folders_are_named(tmp_path):
         read_pairs(tmp_path / "nowhere", "train", CONFIG)
     with pytest.raises(InputError, match="holds no train.tsv"):
         read_pairs(tmp_path, "train", CONFIG)
-    write_tsv(tmp_path, "One.\t一。\n")
-    (tmp_path / "train.jsonl").write_text("{}")
-    with pytest.raises(InputError, match="train is there as .tsv and as .jsonl"):
-        read_pairs(tmp_path, "train", CONFIG)
-
-
-def test_halves_must_match(tmp_path):
-    (tmp_path / "train.en").write_text("One.\nTwo!\n")
-    with pytest.raises(InputError, match="its other half train.zh is missing"):
-        read_pairs(tmp_path, "train", CONFIG)
-    (tmp_path / "train.zh").write_text("一。\n", encoding="utf-8")
-    with pytest.raises(InputError, match="train.en has 2 lines and train.zh 1"):
-        read_pairs(tmp_path, "train", CONFIG)
-
-
-def test_json_lines_that_hold_no_pair_are_skipped(tmp_path, capsys):
-    rows = [
-        '{"en": "One.", "zh": "一。"}',
-        "not json",
-        "[1]",
-        '{"en": 5, "zh": "二"}',
-        '{"en": "only"}',
-        '{"translation": 3}',
-    ]
-    (tmp_path / "train.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    assert read_pairs(tmp_path, "train", CONFIG) == PAIRS[:1]
-    assert "skipped 5 of 6" in capsys.readouterr().err
 
 
 # segmenters and vocabulary

@@ -72,7 +72,7 @@ def test_the_copy_task_is_learned():
     torch.manual_seed(0)
     config = replace(TINY, dropout=0.0, learning_rate=0.005, warmup_steps=50)
     model = make_model(config, 12, 12).to(device())
-    optimizer, scheduler = make_optimizer(model, config, 300)
+    optimizer, scheduler = make_optimizer(model, replace(config, steps=300))
     seen = [copy_rows(64, step + 1) for step in range(300)]
     for rows in seen:
         train_step(model, Batch.collate(rows).to(device()), LabelSmoothing(0.1), optimizer, config)

@@ -33,7 +33,7 @@ def test_the_optimizer_is_torchs_adam_with_the_papers_numbers(schedule):
     torch.manual_seed(0)
     ours, theirs = make_model(config, 9, 9), make_model(config, 9, 9)
     theirs.load_state_dict(ours.state_dict())
-    optimizer, scheduler = make_optimizer(ours, config, 30)
+    optimizer, scheduler = make_optimizer(ours, replace(config, steps=30))
     plain = torch.optim.Adam(theirs.parameters(), lr=1, betas=(0.9, 0.98), eps=1e-9)
     for step in range(1, 31):
         rate = (
@@ -54,6 +54,7 @@ def test_the_optimizer_is_torchs_adam_with_the_papers_numbers(schedule):
 
 def test_a_short_run_comes_down_again():
     config = Config.preset("tiny")
-    _, scheduler = make_optimizer(make_model(config, 9, 9), replace(config, warmup_steps=100), 5)
+    longer = replace(config, warmup_steps=100, steps=5)
+    _, scheduler = make_optimizer(make_model(config, 9, 9), longer)
     rates = [scheduler.lr_lambdas[0](step) for step in range(5)]
     assert max(rates) == rates[2] == config.learning_rate and rates[4] < rates[3] < rates[2]

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -8,13 +9,13 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import bleu, compute_loss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import InputError, replace
-from notebooks.training import run_training, train_step
+from notebooks.setup import replace
+from notebooks.training import mean_loss, run_training, train_step
 from notebooks.transformer import translate_greedily
 
 from data_large.prepare import load_data
-from notebooks import run_folder, training
-from notebooks.run_folder import load_run
+from notebooks import training
+from notebooks.run_folder import Progress, RunFolder
 
 
 def test_gradients_of_two_shares_add_up_to_the_gradient_of_the_whole():
@@ -40,7 +41,7 @@ def test_a_step_is_adam_on_the_clipped_gradient_per_token():
     torch.manual_seed(0)
     ours, plain = make_model(config, 12, 12), make_model(config, 12, 12)
     plain.load_state_dict(ours.state_dict())
-    optimizer, _ = make_optimizer(ours, config, 10)
+    optimizer, _ = make_optimizer(ours, config)
     loss, count, norm = train_step(ours, batch, LabelSmoothing(0.1), optimizer, config)
     mean = compute_loss(plain, batch, LabelSmoothing(0.1))[0] / count
     mean.backward()
@@ -65,7 +66,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole():
     found = {}
     for parts in (1, 2, 3, 99):
         model = random_model(1, dtype=torch.float32)
-        optimizer, _ = make_optimizer(model, config, 10)
+        optimizer, _ = make_optimizer(model, config)
         figures = train_step(
             model, batch, LabelSmoothing(0.1), optimizer, replace(config, accumulate=parts)
         )
@@ -74,42 +75,32 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole():
         torch.testing.assert_close(found[parts], found[1], atol=1e-5, rtol=1e-4)
 
 
-def short_of_memory(monkeypatch, rows):
-    """From now on a batch with more than this many rows does not fit into memory."""
-
-    def loss_or_error(model, batch, criterion):
-        if len(batch.src) > rows:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return compute_loss(model, batch, criterion)
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 99 bytes"),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory_is_one_line_that_says_what_to_lower(
+    error, small_data, tmp_path, monkeypatch, capsys
+):
+    def loss_or_error(*_):
+        raise error
 
     monkeypatch.setattr(training, "compute_loss", loss_or_error)
+    options = ["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)]
+    assert training.main(options) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(lines) == 1 and lines[0].startswith("error: out of memory")
+    assert all(name in lines[0] for name in ("accumulate", "batch_tokens", "max_length"))
 
 
-def test_out_of_memory_halves_the_parts_with_a_warning(monkeypatch, capsys):
-    batch, config, progress = (
-        random_batch(0, [5] * 8, [4] * 8),
-        replace(TINY, dropout=0.0),
-        run_folder.Progress(),
-    )
-    plain, model = random_model(1, dtype=torch.float32), random_model(1, dtype=torch.float32)
-    for each in (plain, model):
-        optimizer, _ = make_optimizer(each, config, 10)
-        if each is model:
-            short_of_memory(monkeypatch, 2)
-        figures = train_step(each, batch, LabelSmoothing(0.1), optimizer, config, progress)
-    torch.testing.assert_close(
-        [p.grad for p in model.parameters()],
-        [p.grad for p in plain.parameters()],
-        atol=1e-5,
-        rtol=1e-3,
-    )
-    assert progress.parts == 4 and figures[1] == 40
-    assert [line.split()[:3] for line in capsys.readouterr().err.splitlines()] == [
-        ["out", "of", "memory:"]
-    ] * 2
-    short_of_memory(monkeypatch, 0)
-    with pytest.raises(InputError, match="out of memory with one sentence at a time"):
-        train_step(model, batch, LabelSmoothing(0.1), optimizer, config, progress)
+def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "compute_loss", lambda *_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        training.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
 
 
 def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
@@ -120,11 +111,37 @@ def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
         == ["dev_loss" in record for record in records]
         == [True, True]
     )
-    config, source, target, model = load_run(tmp_path)
+    config, source, target, model = RunFolder(tmp_path).load()
     sentences, references = zip(*load_data(small_data, config)[4][:7])
     written = translate_greedily(model, source, target, sentences, config)
     assert round(bleu(written, references, "zh")[0], 2) == records[-1]["dev_bleu"]
     silent = run_training(
         small_data, replace(TINY, steps=10, bleu_sentences=0), tmp_path / "silent"
     )
-    assert "dev_loss" in silent[-1] and "dev_bleu" not in silent[-1]
+    assert "dev_loss" in silent[-1] and not {"dev_bleu", "samples"} & silent[-1].keys()
+    assert records[-1]["samples"] == list(zip(sentences, written))[:3]
+
+
+def test_the_loss_on_train_is_measured_as_that_on_dev(small_data, tmp_path):
+    records = run_training(small_data, replace(TINY, steps=20, eval_steps=20), tmp_path)
+    config, source, target, model = RunFolder(tmp_path).load()
+    train_set = load_data(small_data, config)[2]
+    sample = training.sample_of(train_set, 40)
+    assert len(sample) == 40 and (sample.lengths[-1] == train_set.lengths[-1]).all()
+    assert math.isclose(records[-1]["train_loss"], mean_loss(model, sample, config), rel_tol=1e-5)
+    everything = training.sample_of(train_set, 10**6)
+    whole = mean_loss(model, train_set, config)
+    assert math.isclose(mean_loss(model, everything, config), whole, rel_tol=1e-5)
+
+
+def test_a_batch_carries_its_position_so_it_may_be_fetched_early(small_data):
+    train_set = load_data(small_data, TINY)[2]
+    config = replace(TINY, batch_tokens=1000)
+    every = list(itertools.islice(training.endless_batches(train_set, config, Progress()), 30))
+    positions = [position for _, position in every]
+    assert positions[0] == (0, 1) and {epoch for epoch, _ in positions} > {0, 1}
+    for taken in (3, 17):
+        epoch, batch = positions[taken - 1]
+        rest = training.endless_batches(train_set, config, Progress(epoch=epoch, batch=batch))
+        for (one, place), (other, same) in zip(every[taken:], rest):
+            assert place == same and torch.equal(one.src, other.src)

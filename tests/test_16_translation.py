@@ -9,14 +9,13 @@ from conftest import random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
-from notebooks.transformer import greedy_search
+from notebooks.transformer import greedy_search, translation_attention
 from notebooks.translation import (
     Translator,
     beam_search,
     length_penalty,
     measure,
     score,
-    translation_attention,
 )
 
 
@@ -86,14 +85,9 @@ def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeyp
     for seed in range(10):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
         early = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
-        with (
-            monkeypatch.context() as patch
-        ):  # a bound of 0 is above every log-probability: no hypothesis is hopeless
-            patch.setattr(
-                translation,
-                "best_possible",
-                lambda scores, limits, alpha: torch.where(scores > -math.inf, 0.0, scores),
-            )
+        with monkeypatch.context() as patch:  # done only when nothing lives any more
+            never = lambda beams, alpha, patience: beams.totals[:, 0] == -math.inf
+            patch.setattr(translation, "finished", never)
             late = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         assert [found[0] for found in early] == [found[0] for found in late]
 
@@ -185,7 +179,9 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
 
 
 def test_attention_of_a_translation(translator):
-    columns, rows, maps = translation_attention(translator, "The phone rang.", "电话响了。")
+    columns, rows, maps = translation_attention(
+        translator.model, translator.source, translator.target, "The phone rang.", "电话响了。"
+    )
     assert columns[-1] == "<eos>" and rows[0] == "<bos>" and len(rows) == 6
     assert maps["cross"].shape == (2, 2, len(rows), len(columns)) and maps["encoder"].shape[
         -1

@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import ROOT, run_python
 from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config, replace
+from notebooks.setup import Config, parse_command, replace
 
 from notebooks import training, translation
 
@@ -62,12 +62,13 @@ def test_every_setting_is_an_option(capsys):
     "argv", [["--config", "tiny"], ["--config=tiny"], ["--", "--config", "tiny"]]
 )
 def test_options_change_a_preset(argv):
-    arguments = training.parse_arguments([*argv, "--d-model", "64", "--keep", "last", "--swap"])
+    argv = [*argv, "--d-model", "64", "--keep", "last", "--swap"]
+    arguments = parse_command(training.TrainCommand, argv, "notebooks.training", "small")
     assert arguments.settings == replace(Config.preset("tiny"), d_model=64, keep="last", swap=True)
 
 
 def test_the_default_is_the_small_preset_on_the_projects_corpus():
-    arguments = training.parse_arguments([])
+    arguments = parse_command(training.TrainCommand, [], "notebooks.training", "small")
     assert arguments.settings == Config.preset("small")
     assert arguments.data == ROOT / "data_small" and arguments.run is None
 
@@ -77,3 +78,15 @@ def test_an_unknown_option_is_status_2(command):
     with pytest.raises(SystemExit) as stopped:
         command(["--wings", "2"])
     assert stopped.value.code == 2
+
+
+def test_help_loads_nothing_that_draws():
+    program = "import runpy, sys\nsys.argv = ['training', '--help']\ntry:\n"
+    program += "    runpy.run_module('notebooks.training', run_name='__main__')\n"
+    program += "except SystemExit:\n    pass\n"
+    program += (
+        "print([name for name in ('matplotlib', 'IPython', 'anywidget') if name in sys.modules])"
+    )
+    done = run_python("-c", program)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert "--d-model" in done.stdout

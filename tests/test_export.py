@@ -24,9 +24,8 @@ def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatc
     torch.manual_seed(1)
     config = replace(translator.config, norm=norm)
     model = shake(make_model(config, len(translator.source), len(translator.target))).eval()
-    monkeypatch.setattr(
-        export, "load_run", lambda run: (config, translator.source, translator.target, model)
-    )
+    parts = config, translator.source, translator.target, model
+    monkeypatch.setattr(export.RunFolder, "load", lambda run: parts)
     export.export_ctranslate2("any", tmp_path / "out")
     engine = ctranslate2.Translator(str(tmp_path / "out"))
     texts = [english for english, _ in read_pairs(small_data, "test", config)]

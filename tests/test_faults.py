@@ -11,6 +11,7 @@ from notebooks.setup import Config
 from notebooks.training import run_training
 
 from notebooks import training, translation
+from notebooks.run_folder import RunFolder
 
 
 def assert_refused(capsys, command, argv, *words):
@@ -204,8 +205,8 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
         and "could not be written" in errors[0]
         and "Traceback" not in done.stderr
     ), done.stderr
-    assert [path.name for path in training.checkpoints(run)] == ["step-20"]
+    assert [path.name for path in RunFolder(run).checkpoints()] == ["step-20"]
     again = read_tensors(run / "checkpoints" / "step-20" / "model.safetensors")
     assert all(torch.equal(good[name], again[name]) for name in good)
     assert translation.main(["--run", str(run), "Hello."]) == 0
-    assert training.main(argv) == 0 and training.checkpoints(run)[-1].name == "step-40"
+    assert training.main(argv) == 0 and RunFolder(run).checkpoints()[-1].name == "step-40"

@@ -50,7 +50,8 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-PLAIN_BEFORE, PLAIN_AFTER_14 = ["utils", "pictures", "proofs", "fast_dropout"], ["processes", "run_folder"]
+PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
+PLAIN_AFTER_14 = ["processes", "run_folder"]
 LAST = ["export"]
 
 
@@ -231,7 +232,7 @@ def test_syntax_error_names_notebook_cell_and_line(package):
     cells = ["text = 1", "#| export\nimport sys", "#| export\ndef f():\n    return (1"]
     write_notebook(package / "07_wrong.ipynb", *cells)
     done = run_in(package, "-c", "import notebooks.wrong")
-    where = "07_wrong.ipynb, cell 3 ('def f():'), line 3 of the cell"
+    where = "07_wrong.ipynb, cell 2 ('def f():'), line 3 of the cell"
     assert "SyntaxError" in done.stderr and where in done.stderr, done.stderr
 
 
@@ -239,7 +240,7 @@ def test_syntax_error_names_notebook_cell_and_line(package):
 def test_magic_in_an_export_cell(package, magic):
     write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
     done = run_in(package, "-c", "import notebooks.magic")
-    told = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 1"
+    told = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 0"
     assert told in done.stderr, done.stderr
 
 

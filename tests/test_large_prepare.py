@@ -693,3 +693,55 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
     done = run_python("-m", "data_large.prepare", "--data", tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "holds no dev.tsv" in done.stderr
+
+
+# dev and test in every format
+
+
+PAIRS = [("One.", "一。"), ("Two!", "二！")]
+
+
+def test_every_format_gives_the_same_pairs(tmp_path):
+    texts = {
+        "dev.tsv": "One.\t一。\nTwo!\t二！\n",
+        "dev.jsonl": '{"en": "One.", "zh": "一。"}\n{"english": "Two!", "chinese": "二！"}\n',
+        "dev.json": '{"translation": {"en": "One.", "zh": "一。"}}\n'
+        '{"chinese": "二！", "english": "Two!"}\n',
+    }
+    for number, (name, text) in enumerate(texts.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / name).write_text(text, encoding="utf-8")
+        assert read_split(folder, "dev", Config()) == PAIRS, name
+    (tmp_path / "dev.en").write_text("One.\nTwo!\n")
+    (tmp_path / "dev.zh").write_text("一。\n二！\n", encoding="utf-8")
+    assert read_split(tmp_path, "dev", Config()) == PAIRS
+
+
+def test_halves_must_match(tmp_path):
+    (tmp_path / "dev.en").write_text("One.\nTwo!\n")
+    with pytest.raises(InputError, match="its other half dev.zh is missing"):
+        read_split(tmp_path, "dev", Config())
+    (tmp_path / "dev.zh").write_text("一。\n", encoding="utf-8")
+    with pytest.raises(InputError, match="dev.en has 2 lines and dev.zh 1"):
+        read_split(tmp_path, "dev", Config())
+
+
+def test_json_lines_that_hold_no_pair_are_skipped(tmp_path):
+    rows = [
+        '{"en": "One.", "zh": "一。"}',
+        "not json",
+        "[1]",
+        '{"en": 5, "zh": "二"}',
+        '{"en": "only"}',
+        '{"translation": 3}',
+    ]
+    (tmp_path / "dev.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    assert read_split(tmp_path, "dev", Config()) == PAIRS[:1]
+
+
+def test_two_formats_for_one_split_are_an_error(tmp_path):
+    (tmp_path / "dev.tsv").write_text("One.\t一。\n", encoding="utf-8")
+    (tmp_path / "dev.jsonl").write_text("{}")
+    with pytest.raises(InputError, match="dev is there as .tsv and as .jsonl"):
+        read_split(tmp_path, "dev", Config())

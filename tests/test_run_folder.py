@@ -17,8 +17,8 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, InputError, Stopped, replace
 from notebooks.training import run_training, train_step
 
-from notebooks import run_folder, training
-from notebooks.run_folder import load_run
+from notebooks import training
+from notebooks.run_folder import RunFolder
 from utils import native_dtype
 
 
@@ -85,6 +85,7 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
     losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
+    monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
     config = replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9)
     run_training(small_data, config, tmp_path)
     kept = read_tensors(tmp_path / "model.safetensors")
@@ -96,7 +97,7 @@ def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, 
 def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
     config = replace(TINY, steps=40, eval_steps=10, keep="average", checkpoints=count)
     run_training(small_data, config, tmp_path)
-    folders = run_folder.checkpoints(tmp_path)
+    folders = RunFolder(tmp_path).checkpoints()
     assert [folder.name for folder in folders] == ["step-20", "step-30", "step-40"][-count:]
     parts = [read_tensors(folder / "model.safetensors") for folder in folders]
     kept = read_tensors(tmp_path / "model.safetensors")
@@ -111,6 +112,7 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
 def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
     losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
+    monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
     config = replace(TINY, eval_steps=5, patience=3, keep=keep)
     records = run_training(small_data, config, tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
@@ -123,7 +125,7 @@ def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
     names = {path.name for path in (straight / "checkpoints").iterdir()}
     assert names == {"step-30", "step-40"}
     (tmp_path / "checkpoints" / "step-99.tmp").mkdir(parents=True)
-    assert run_folder.checkpoints(tmp_path) == []
+    assert RunFolder(tmp_path).checkpoints() == []
 
 
 def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
@@ -143,7 +145,7 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
 def test_tied_weights_are_saved_once(finished_run):
     tensors = read_tensors(finished_run / "model.safetensors")
     assert "tgt_embedding.lookup.weight" in tensors and "generator.projection.weight" not in tensors
-    model = load_run(finished_run)[3]
+    model = RunFolder(finished_run).load()[3]
     assert model.generator.projection.weight is model.tgt_embedding.lookup.weight
     assert not model.training
 
@@ -186,7 +188,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data
     wild = dict(learning_rate=1e38, clip=1e38, warmup_steps=15)
     with pytest.raises(InputError, match="the loss is no number at step .*lower learning_rate"):
         run_training(small_data, replace(TINY, **wild, steps=60, eval_steps=2), tmp_path)
-    for folder in run_folder.checkpoints(tmp_path):
+    for folder in RunFolder(tmp_path).checkpoints():
         tensors = read_tensors(folder / "model.safetensors")
         assert all(tensor.isfinite().all() for tensor in tensors.values())
 
@@ -202,28 +204,34 @@ def test_sigterm_during_an_evaluation(small_data, straight, tmp_path):
     with pytest.raises(Stopped, match="asked to stop at step 20, saved"):
         run_training(small_data, config, tmp_path, on_log=ask_to_stop)
     assert signal.getsignal(signal.SIGTERM) is before
-    assert [folder.name for folder in run_folder.checkpoints(tmp_path)] == ["step-10", "step-20"]
+    assert [folder.name for folder in RunFolder(tmp_path).checkpoints()] == ["step-10", "step-20"]
     run_training(small_data, config, tmp_path)
     assert_same_run(straight, tmp_path)
 
 
 def test_a_checkpoint_that_is_there_is_never_touched(small_data, tmp_path):
     run_training(small_data, replace(TINY, steps=10, eval_steps=5), tmp_path)
-    newest, model = run_folder.checkpoints(tmp_path)[-1], make_model(TINY, 9, 9)
+    newest, model = RunFolder(tmp_path).checkpoints()[-1], make_model(TINY, 9, 9)
     written = (newest / "state.json").stat().st_mtime_ns
     (tmp_path / "checkpoints" / "step-3.tmp").mkdir()
-    optimizer, _ = make_optimizer(model, TINY, 10)
-    run_folder.save_checkpoint(tmp_path, model, optimizer, run_folder.Progress(step=10), TINY)
+    optimizer, _ = make_optimizer(model, TINY)
+    run = RunFolder(tmp_path)
+    run.config, run.loss, run.norm, run.tokens = TINY, 0.0, 0.0, 0.0
+    run.progress.step = 10
+    run.save(model, optimizer)
     assert (newest / "state.json").stat().st_mtime_ns == written
-    run_folder.save_checkpoint(tmp_path, model, optimizer, run_folder.Progress(step=20), TINY)
+    run.progress.step = 20
+    run.save(model, optimizer)
     assert not (tmp_path / "checkpoints" / "step-3.tmp").exists()
 
 
 def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path):
     config = replace(TINY, learning_rate=1e38, clip=1e38, warmup_steps=3, steps=30, eval_steps=30)
 
+    calls = itertools.count()
+
     def train_step_and_ask(*arguments, step=train_step):
-        if arguments[-1].step == 12:
+        if next(calls) == 12:
             signal.raise_signal(signal.SIGTERM)
         return step(*arguments)
 
@@ -233,7 +241,7 @@ def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_pa
     ):
         patch.setattr(training, "train_step", train_step_and_ask)
         run_training(small_data, config, tmp_path)
-    assert run_folder.checkpoints(tmp_path) == []
+    assert RunFolder(tmp_path).checkpoints() == []
 
 
 def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
@@ -244,3 +252,26 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
+
+
+def test_weights_worth_translating_with_are_there_after_every_evaluation(small_data, tmp_path):
+    """Not only at the end: a run that is stopped after days can translate."""
+    for keep in ("best", "last", "average"):
+        run, seen = tmp_path / keep, []
+
+        def look(records, run=run, seen=seen):
+            seen.append((run / "model.safetensors").exists())
+
+        config = replace(TINY, steps=30, eval_steps=10, keep=keep)
+        run_training(small_data, config, run, on_log=look)
+        assert seen == [False, True, True]  # the record is written before the weights
+
+
+def test_a_run_of_before_december_2026_goes_on(small_data, tmp_path):
+    """Its state.json also said in how many parts a batch was worked through."""
+    config = replace(TINY, steps=20, eval_steps=10, patience=0)
+    run_training(small_data, config, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints" / "step-20")
+    path = tmp_path / "checkpoints" / "step-10" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "parts": 1}))
+    assert run_training(small_data, config, tmp_path)[-1]["step"] == 20

@@ -110,7 +110,7 @@ def steps(step, batches):
 def our_job(config, sizes, batches):
     """A job: our own training steps with this config on these batches."""
     model = make_model(config, *sizes)
-    optimizer, _ = make_optimizer(model, config, config.steps)
+    optimizer, _ = make_optimizer(model, config)
     criterion = LabelSmoothing(config.smoothing)
     return steps(lambda batch: train_step(model, batch, criterion, optimizer, config)[1], batches)
 
@@ -352,7 +352,7 @@ def growth(report):
     large = dict(max_length=1100, batch_tokens=200_000)
     config = replace(Config.preset("small"), dtype=native_dtype(), **large)
     model = make_model(config, 4000, 2000)
-    optimizer, _ = make_optimizer(model, config, 100)
+    optimizer, _ = make_optimizer(model, config)
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
     shapes = {
         "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
