@@ -1,4 +1,4 @@
-"""The figures that more than one notebook draws, their style, the map of the course, and the attention viewer."""
+"""The figures that notebooks share, their style, the map of the course, the attention viewer."""
 
 import importlib.util
 from pathlib import Path
@@ -14,7 +14,8 @@ from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch
 
-# One colour for each thing throughout, from the Okabe-Ito palette, which colour-blind readers can tell apart.
+# One colour for each thing throughout, from the Okabe-Ito palette: colour-blind readers too can
+# tell them apart.
 COLOURS = {
     "train": "#0072B2",
     "dev": "#E69F00",
@@ -26,13 +27,14 @@ COLOURS = {
     "lit": "#F0E442",
 }
 CJK_FONTS = (
-    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei",
-    "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP", "Arial Unicode MS",
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
+    "Microsoft YaHei", "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP",
+    "Arial Unicode MS",
 )  # fmt: skip
 
 
 def cjk_font():
-    """The name of a font that can show Chinese: the system's if it has one, else the Noto Sans CJK that mplfonts ships."""
+    """A font that can show Chinese: the system's, else the Noto Sans CJK that mplfonts ships."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     name = next((name for name in CJK_FONTS if name in installed), None)
     if name is None:
@@ -44,7 +46,7 @@ def cjk_font():
 
 
 def use_style():
-    """Sets matplotlib up once: a font for Latin and one for Chinese letters, sizes that a projector shows, no clutter."""
+    """Sets matplotlib up once: fonts for Latin and Chinese, sizes for a projector, no clutter."""
     plt.rcParams.update(
         {
             "font.family": ["DejaVu Sans", cjk_font()],
@@ -65,39 +67,46 @@ use_style()
 
 
 def show(alt, figure=None):
-    """Displays a figure, the newest if none is given, with a text for those who cannot see it; then closes it."""
+    """Displays a figure, or the newest, with a text for those who cannot see it; closes it."""
     figure = figure or plt.gcf()
     display(figure, metadata={"image/png": {"alt": alt}})
     plt.close(figure)
 
 
-# The parts of the Transformer on the map of the series: notebook, label, left, bottom, width, height.
+# The parts of the Transformer on the map: notebook, label, left, bottom, width, height.
 MAP = [
-    (0, "00 setup", 0.0, 0.0, 1.7, 0.7), (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.7),
-    (2, "02 input embedding", 2.2, 1.0, 2.8, 0.65), (3, "03 positional encoding", 2.2, 2.1, 2.8, 0.65),
-    (2, "02 input embedding", 6.0, 1.0, 2.8, 0.65), (3, "03 positional encoding", 6.0, 2.1, 2.8, 0.65),
-    (8, "08 encoder × N", 1.9, 3.1, 3.4, 4.2), (9, "09 decoder × N", 5.7, 3.1, 3.4, 6.0),
-    (4, "04 self-attention", 2.2, 3.9, 2.8, 0.7), (7, "07 add", 2.2, 4.65, 1.35, 0.6), (5, "05 norm", 3.65, 4.65, 1.35, 0.6),
-    (6, "06 feed-forward", 2.2, 5.7, 2.8, 0.7), (7, "07 add", 2.2, 6.45, 1.35, 0.6), (5, "05 norm", 3.65, 6.45, 1.35, 0.6),
-    (4, "04 masked self-attention", 6.0, 3.9, 2.8, 0.7), (7, "07 add", 6.0, 4.65, 1.35, 0.6),
-    (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
-    (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6), (5, "05 norm", 7.45, 6.45, 1.35, 0.6),
-    (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7), (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
+    (0, "00 setup", 0.0, 0.0, 1.7, 0.7),
+    (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.7),
+    (2, "02 input embedding", 2.2, 1.0, 2.8, 0.65),
+    (3, "03 positional encoding", 2.2, 2.1, 2.8, 0.65),
+    (2, "02 input embedding", 6.0, 1.0, 2.8, 0.65),
+    (3, "03 positional encoding", 6.0, 2.1, 2.8, 0.65), (8, "08 encoder × N", 1.9, 3.1, 3.4, 4.2),
+    (9, "09 decoder × N", 5.7, 3.1, 3.4, 6.0), (4, "04 self-attention", 2.2, 3.9, 2.8, 0.7),
+    (7, "07 add", 2.2, 4.65, 1.35, 0.6), (5, "05 norm", 3.65, 4.65, 1.35, 0.6),
+    (6, "06 feed-forward", 2.2, 5.7, 2.8, 0.7), (7, "07 add", 2.2, 6.45, 1.35, 0.6),
+    (5, "05 norm", 3.65, 6.45, 1.35, 0.6), (4, "04 masked self-attention", 6.0, 3.9, 2.8, 0.7),
+    (7, "07 add", 6.0, 4.65, 1.35, 0.6), (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
+    (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6),
+    (5, "05 norm", 7.45, 6.45, 1.35, 0.6), (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7),
+    (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
     (10, "10 Transformer: all in the frame, and the generator, here", 1.9, 9.4, 7.2, 0.7),
     (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
-    (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7), (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
-    (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7), (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
+    (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7),
+    (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
+    (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7),
+    (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
 ]  # fmt: skip
 ARROWS = [
-    (3.6, 0.7, 3.6, 1.0), (7.4, 0.7, 7.4, 1.0), (3.6, 1.65, 3.6, 2.1), (7.4, 1.65, 7.4, 2.1), (3.6, 2.75, 3.6, 3.9),
-    (7.4, 2.75, 7.4, 3.9), (3.6, 5.25, 3.6, 5.7), (7.4, 5.25, 7.4, 5.7), (7.4, 7.05, 7.4, 7.5), (5.3, 6.9, 6.0, 6.1),
-    (7.4, 8.85, 7.4, 9.4), (9.1, 9.75, 10.0, 9.75), (9.1, 9.4, 10.3, 7.9), (11.9, 7.55, 11.5, 7.55),
-    (10.75, 7.2, 10.75, 6.1), (10.75, 5.4, 10.75, 4.3), (10.0, 3.95, 9.3, 3.95), (10.0, 2.15, 9.3, 2.15),
+    (3.6, 0.7, 3.6, 1.0), (7.4, 0.7, 7.4, 1.0), (3.6, 1.65, 3.6, 2.1), (7.4, 1.65, 7.4, 2.1),
+    (3.6, 2.75, 3.6, 3.9), (7.4, 2.75, 7.4, 3.9), (3.6, 5.25, 3.6, 5.7), (7.4, 5.25, 7.4, 5.7),
+    (7.4, 7.05, 7.4, 7.5), (5.3, 6.9, 6.0, 6.1), (7.4, 8.85, 7.4, 9.4), (9.1, 9.75, 10.0, 9.75),
+    (9.1, 9.4, 10.3, 7.9), (11.9, 7.55, 11.5, 7.55), (10.75, 7.2, 10.75, 6.1),
+    (10.75, 5.4, 10.75, 4.3), (10.0, 3.95, 9.3, 3.95), (10.0, 2.15, 9.3, 2.15),
 ]  # fmt: skip
 
 
 def series_map(notebook, notes=()):
-    """The whole course as one picture, as in the paper's Figure 1, with the part of this notebook lit.
+    """The whole course as one picture, as in the paper's Figure 1, the part of this notebook lit.
 
     `notes` are texts (x, y, text) to be written beside the arrows.
     """
@@ -166,7 +175,7 @@ def series_map(notebook, notes=()):
 def attention_heatmap(
     weights, rows, columns, title, axis=None, row_name="query", column_name="key"
 ):
-    """One attention map: weights (len(rows), len(columns)) between 0 and 1, the tokens along both axes."""
+    """One attention map: weights (len(rows), len(columns)) from 0 to 1, tokens on both axes."""
     if axis is None:
         size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
         axis = plt.subplots(figsize=size)[1]
@@ -182,10 +191,11 @@ def attention_heatmap(
 
 
 class AttentionViewer(anywidget.AnyWidget):
-    """What attends to what, to be played with: point at a word of either side, choose kind, layer and head.
+    """What attends to what: point at a word of either side, choose kind, layer and head.
 
-    `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer` (from 1) and `head`
-    (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a saved notebook, a heatmap stands for it.
+    `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer`
+    (from 1) and `head` (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a
+    saved notebook, a heatmap stands for it, whose title begins with `note`.
     """
 
     _esm = Path(__file__).with_name("attention_viewer.js")
@@ -194,7 +204,8 @@ class AttentionViewer(anywidget.AnyWidget):
     layer = traitlets.Int(1).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, maps, **chosen):
+    def __init__(self, maps, note="", **chosen):
+        self.note = note
         super().__init__(maps=self.prepared(maps), **{"kind": next(iter(maps)), **chosen})
 
     @staticmethod
@@ -213,7 +224,8 @@ class AttentionViewer(anywidget.AnyWidget):
         shown = self.maps[self.kind]
         heads = torch.tensor(shown["weights"][self.layer - 1])
         weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
-        title = f"{self.kind}, layer {self.layer}, {f'head {self.head}' if self.head else 'mean of the heads'}"
+        shown_head = f"head {self.head}" if self.head else "mean of the heads"
+        title = f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
         axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
         data, metadata = super()._repr_mimebundle_(**options)
         picture = {
@@ -228,7 +240,7 @@ class AttentionViewer(anywidget.AnyWidget):
 
 
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
-    """A boolean mask (len(rows), len(columns)): True, may attend, is filled with the colour of the side that looks."""
+    """A boolean mask (len(rows), len(columns)): True, may attend, in the colour of who looks."""
     if axis is None:
         axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
     axis.imshow(
@@ -249,7 +261,7 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
 
 
 def curves(x, series, title, x_label, y_label, axis=None, colours=None, **options):
-    """Lines over one x: `series` maps a name to its y values; names in COLOURS get their own colour."""
+    """Lines over one x: `series` maps names to y values; those in COLOURS get their own colour."""
     axis = axis or plt.subplots(figsize=(7, 3.6))[1]
     for number, (name, values) in enumerate(series.items()):
         axis.plot(
@@ -261,7 +273,7 @@ def curves(x, series, title, x_label, y_label, axis=None, colours=None, **option
     return axis
 
 
-def training_curves(records, axes=None):
+def training_curves(records, axes=None, clip=None):
     """A run's log over its steps: loss, BLEU on dev, learning rate, norm of the gradient."""
     axes = plt.subplots(1, 4, figsize=(15, 3.2))[1] if axes is None else axes
     for axis in axes:
@@ -280,7 +292,8 @@ def training_curves(records, axes=None):
     axes[1].plot(*column("dev_bleu"), "o-", color=COLOURS["dev"])
     axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
     axes[3].plot(*column("grad_norm"), "o", color=COLOURS["train"], markersize=4)
-    axes[3].axhline(1, color="black", linestyle=":", linewidth=1)
+    if clip is not None:
+        axes[3].axhline(clip, color="black", linestyle=":", linewidth=1)
     titles = ("Loss", "Greedy translations of dev", "Learning rate", "Norm of the gradient")
     units = ("nats per target token", "BLEU", "learning rate", "before clipping")
     for axis, title, unit in zip(axes, titles, units):

@@ -112,7 +112,8 @@ class RunFolder:
                 f"{self.path}: holds no log yet. Is it the folder of a run that has begun?"
             )
         try:
-            training_curves(records)[0].figure.savefig(picture)
+            clip = self.read_config().clip
+            training_curves(records, clip=clip)[0].figure.savefig(picture)
         except ValueError as error:  # an ending that names no picture format
             raise InputError(f"{picture}: {error}") from None
 
