@@ -79,7 +79,7 @@ def test_a_batch_gives_what_each_sentence_gives_alone(seed, lengths):
 
 
 def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeypatch):
-    """Stopping when nothing can win changes nothing: compare with a search that never stops before the limit."""
+    """Stopping when nothing can win changes nothing, against a search that goes on to the limit."""
     from notebooks import translation
 
     for seed in range(10):
@@ -122,7 +122,7 @@ def test_length_penalty_is_wu_et_al():
 
 
 def test_an_unlikely_end_is_not_taken(monkeypatch):
-    """Ending at once has probability 0.2, less than both words; every longer sentence has less than 0.2 in all."""
+    """Ending at once has probability 0.2, less than both words, more than any longer sentence."""
     from notebooks import translation
 
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]

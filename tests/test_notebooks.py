@@ -92,6 +92,23 @@ def test_export_cells_are_short_and_documented(notebook):
                     assert ast.get_docstring(node), node.name
 
 
+@pytest.mark.parametrize("name, cells", [("15_training", 70), ("16_translation", 80)])
+def test_the_longest_lessons_stay_short(name, cells):
+    """At most 220 lines of exported code, none of its functions over 25, no cell over 30."""
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    exported = [cell.source for cell in code_cells(notebook) if cell.source.startswith("#| export")]
+    lines = [[line for line in text.splitlines()[1:] if line.strip()] for text in exported]
+    assert len(notebook.cells) <= cells and sum(map(len, lines)) <= 220
+    assert max(map(len, lines)) <= 30
+    for node in (node for text in exported for node in ast.walk(ast.parse(text))):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno + 1 <= 25, node.name
+
+
+def test_utils_is_thin():
+    assert len((ROOT / "utils.py").read_text(encoding="utf-8").splitlines()) <= 150
+
+
 def test_outputs_that_are_not_compared_are_asserted(notebook):
     for cell in code_cells(notebook):
         tags = cell.metadata.get("tags", [])
