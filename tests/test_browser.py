@@ -52,6 +52,10 @@ def course(tmp_path_factory, small_data):
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         kept = [cell for cell in code if any(mark in cell.source for mark in marks)]
         assert all(any(mark in cell.source for cell in kept) for mark in marks), name
+        for cell in kept:  # this model translates no sentence of dev as a person did
+            function, chosen, _ = cell.source.partition("\n\n\nright = [")
+            if chosen:
+                cell.source = f'{function}\n\n\n_, maps = look_inside("We had it last night.")'
         notebook.cells = [nbformat.v4.new_code_cell(IMPORTS), *kept]
         nbformat.write(notebook, path)
     return folder

@@ -636,9 +636,7 @@ def test_an_index_outside_is_an_error(plain):
 )
 def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monkeypatch, kind):
     write_data(tmp_path, pairs, kind)
-    assert needs_preparing(tmp_path, WORDS) == (
-        kind in ("jsonl.gz", "halves.zst", "parquet", "saved")
-    )
+    assert needs_preparing(tmp_path, WORDS) == (kind not in ("tsv", "several"))
     size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
     monkeypatch.setattr(large, "LARGE_BYTES", size - 1)
     assert needs_preparing(tmp_path, WORDS)
