@@ -180,7 +180,8 @@ class RunFolder:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise InputError(f"{self.path}: is in use, another process trains there") from None
+            hint = "Wait for the other training to end, or give another --run"
+            raise InputError(f"{self.path}: is in use. {hint}") from None
         try:
             yield
         finally:
