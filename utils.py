@@ -4,6 +4,8 @@ the checks of the exercises. The figures are in notebooks/pictures.py."""
 import json
 import os
 import random
+import secrets
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -48,12 +50,48 @@ def put_in_place(temporary, path):
     os.replace(temporary, path)
 
 
+def fresh_name(path):
+    """A name beside `path` that nothing has yet, for what is renamed to `path` when it is whole."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def write_whole(path, content):
+    """Writes text (as UTF-8) or bytes all or nothing: under a fresh name, then renamed.
+
+    Raises OSError when it cannot be written; what was at `path` is kept then.
+    """
+    temporary = fresh_name(path)
+    try:
+        # x: only a new file, through no link; who may read it is decided by the umask
+        with open(temporary, "xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        put_in_place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_json(path, content, indent=1):
-    """Writes JSON under a temporary name, then renames it."""
-    temporary = path.with_name(path.name + ".tmp")
-    text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8")
-    put_in_place(temporary, path)
+    """Writes JSON, all or nothing."""
+    write_whole(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
+
+
+def regular(path):
+    """The path as it is. Raises OSError for a pipe or a device: reading one could last for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path}: is no regular file. Give one")
+    return path
+
+
+def private_folder():
+    """A folder that only this user can write to, for caches that are trusted when they are read."""
+    try:
+        folder = Path.home() / ".cache" / "transformer-notebooks"
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # only its owner may do that
+        return folder
+    except (OSError, RuntimeError):  # no home, or it cannot be written to
+        return Path(tempfile.mkdtemp())
 
 
 def seed_everything(seed):

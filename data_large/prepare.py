@@ -52,16 +52,18 @@ from notebooks.data_preparation import (
     check_file,
     decode_line,
     make_tokenizers,
+    one_line,
     parse_tsv,
     read_pairs,
     split_files,
+    split_lines,
 )
 from notebooks.setup import Config, InputError, parse_command, run_command
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from notebooks import data_preparation
-from utils import put_in_place, write_json
+from utils import put_in_place, regular, write_json
 
 LANGUAGES = {
     "en": "english", "zh": "chinese", "de": "german", "fr": "french", "es": "spanish",
@@ -72,7 +74,6 @@ FOLDER = Path(__file__).resolve().parent
 PREPARED = FOLDER / "prepared"
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 SHARD_LINES = 10_000  # lines in a shard: what one process holds at a time
-LINE_BYTES = 1 << 16  # a longer line is no pair of sentences, and is never held whole
 PARTITION_PAIRS = 250_000  # pairs compared with each other at a time
 MEMORY = 2 << 30  # bytes that all processes together may take, memory-mapped files not counted
 SHARD_MEMORY = 48 << 20  # bytes that a process takes for its shard and its tokenizers
@@ -150,7 +151,7 @@ def find_files(folder, split, config):
     other = config.tgt + extension.removeprefix(config.src)
     files = [(path, path.with_name(path.name.removesuffix(extension) + other)) for path in paths]
     for path, half in files:
-        if not half.exists():
+        if not regular(half).exists():
             raise InputError(f"{path}: its other half {half.name} is missing beside it")
     return extension, files
 
@@ -167,11 +168,8 @@ def raw_lines(path):
         else:
             file = open(path, "rb")
         with file:
-            while line := file.readline(LINE_BYTES):
-                part = line
-                while len(part) == LINE_BYTES and not part.endswith(b"\n"):
-                    line, part = b"", file.readline(LINE_BYTES)
-                yield line
+            for line in split_lines(file):
+                yield line if len(line) < data_preparation.LINE_BYTES else b""
     except OSError as error:
         raise damaged(path, error) if packing else error from None
 
@@ -252,12 +250,12 @@ def read_json_pair(line, config):
         sides = [row.get(code, row.get(LANGUAGES.get(code))) for code in (config.src, config.tgt)]
         "".join(sides).encode()  # fails for half a character, which JSON can spell
         return tuple(sides)
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return None
 
 
 def parse_rows(extension, file, first, rows, config):
-    """Yields (source, target) of raw rows, or None where there is no pair.
+    """Yields (source, target) of raw rows, each text on one line, or None where there is no pair.
 
     `first` is the line number of the first row.
     """
@@ -273,7 +271,7 @@ def parse_rows(extension, file, first, rows, config):
             and len(row) == 2
             and all(isinstance(side, str) and not SURROGATE.search(side) for side in row)
         )
-        yield row if whole else None
+        yield tuple(map(one_line, row)) if whole else None
 
 
 def read_split(data, split, config):
@@ -287,11 +285,7 @@ def read_split(data, split, config):
     pairs = []
     for file in files:
         rows = list(parse_rows(extension, file, 1, raw_rows(extension, file, config), config))
-        found = [
-            tuple(side.strip() for side in row)
-            for row in rows
-            if drop_reason(row, False, config) is None
-        ]
+        found = [row for row in rows if drop_reason(row, False, config) is None]
         check_file(file[0], len(rows), len(found))
         pairs += found
     return pairs
@@ -322,7 +316,7 @@ def drop_reason(pair, clean, config):
     """
     if pair is None:
         return NO_PAIR
-    source, target = (side.strip() for side in pair)
+    source, target = pair
     if not (source and target):
         return EMPTY
     if not clean:
@@ -357,7 +351,7 @@ def read_shard(output, extension, file, first, rows, clean, config):
         reason = drop_reason(pair, clean, config)
         counts[reason or "pairs"] += 1
         if reason is None:
-            pairs.append(tuple(side.strip() for side in pair))
+            pairs.append(pair)
     hashes = np.frombuffer(b"".join(hash_pair(*pair) for pair in pairs), np.uint64).reshape(-1, 2)
     source, target = (
         arrow_lists([pair[side].encode() for pair in pairs], pa.string()) for side in (0, 1)
@@ -651,12 +645,12 @@ def run_stages(data, config, folder, workers):
     run_stage("duplicates", "part", find_duplicates, tasks, workers, parts)
     kept = total - sum(sum_counts(found).values())
     if not kept:
-        counts = sum_counts(shards["train"])
+        counts = sum_counts([*shards["train"], *found])
         reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
-        raise InputError(
-            f"{data}: cleaning leaves no pair of train ({reasons}). "
-            "Are --src, --tgt and --swap right?"
-        )
+        hint = "Are --src, --tgt and --swap right?"
+        if counts[LEAK]:
+            hint = "Give train pairs that are not in dev or test"
+        raise InputError(f"{data}: cleaning leaves no pair of train ({reasons}). {hint}")
     tasks = [(folder / "vocabulary.tgt.json", kept, train, work, config)]
     # in a process of its own if there are any: that gives its memory back
     run_stage("tokenizers", "pair", learn_tokenizers, tasks, min(workers, 1), kept)

@@ -110,7 +110,19 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.append(NotebookFinder())
+
+
+def print_error(kind, error, trace):
+    """An uncaught error with the lines of the cells; Ctrl-C, while a program still imports, in one.
+
+    Python's own hook (up to 3.12) reads a source line from the file, which is JSON; `traceback`
+    asks linecache.
+    """
+    if issubclass(kind, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+    else:
+        traceback.print_exception(kind, error, trace)
+
+
 if sys.excepthook is sys.__excepthook__:
-    # Python's own hook (up to 3.12) reads the source line from the file, which is JSON; this one
-    # asks linecache
-    sys.excepthook = traceback.print_exception
+    sys.excepthook = print_error

@@ -19,7 +19,7 @@ from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
 from notebooks.run_folder import RunFolder
 from notebooks.setup import InputError, parse_command, run_command
-from utils import ROOT
+from utils import ROOT, fresh_name
 
 
 def copy_to_ctranslate2(spec, layer):
@@ -84,11 +84,14 @@ def export_ctranslate2(run, out):
             copy_to_ctranslate2(layer, our_layer)
     spec.validate()
     spec.optimize()
-    temporary = Path(out).with_name(Path(out).name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
+    temporary = fresh_name(Path(out))
     temporary.mkdir(parents=True)
-    spec.save(str(temporary))
-    temporary.rename(out)
+    try:
+        spec.save(str(temporary))
+        temporary.rename(out)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
     return 0
 
 

@@ -3,30 +3,35 @@
 A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, model.safetensors (the
 weights to translate with), log.jsonl, scores.json, and checkpoints/step-N/ with weights, Adam's
 moments and state.json. Every file but the log is written under a temporary name and then renamed,
-so it is old or new and never half; the log is appended to, and a half last line is skipped.
+so it is old or new and never half; the log is appended to, and what is no record in it is skipped.
+The file `lock` is held by the process that trains in the folder.
 """
 
 import hashlib
 import json
 import math
+import re
 import shutil
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import torch
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from notebooks.data_preparation import Tokenizer
-from notebooks.make_model import load_weights, make_model, read_tensors, write_tensors
+from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
+from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
 from notebooks.processes import any_process, processes
-from notebooks.setup import Config, InputError, Stopped, read_json
-from utils import device, native_dtype, put_in_place, write_json
+from notebooks.setup import Config, InputError, Stopped, check_fields, read_form
+from utils import device, native_dtype, regular, write_json, write_whole
 
 FILES = ["scores.json", "log.jsonl", "model.safetensors", "vocabulary.src.json",
          "vocabulary.tgt.json", "config.json"]  # fmt: skip
+RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
@@ -43,6 +48,9 @@ class Progress:
     data: str = ""  # fingerprint of what it is trained and evaluated on
     loss: float = 0.0  # summed since the last record of the log
     tokens: float = 0.0  # likewise
+
+    def __post_init__(self):
+        check_fields(self)
 
     def judge(self, dev_loss, config):
         """Notes an evaluation: whether it is the best so far, and whether the run ends with it."""
@@ -73,39 +81,47 @@ class RunFolder:
         if not self.path.is_dir():
             hint = f"Train one with: python -m notebooks.training --run {self.path}"
             raise InputError(f"{self.path}: no such run folder. {hint}")
-        try:
-            return Config(**read_json(self.path / "config.json"))
-        except TypeError as error:
-            raise InputError(f"{self.path}/config.json: {error}") from None
+        return read_form(self.path / "config.json", Config, whole=False)
 
     def tokenizers(self):
         """Its source and its target tokenizer."""
         return [Tokenizer.load(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
 
     def load(self):
-        """Config, source tokenizer, target tokenizer and model, on `device()` and in eval mode."""
+        """Config, source tokenizer, target tokenizer and model, on `device()` and in eval mode.
+
+        Raises InputError for a file that is missing or damaged, and for weights so large that the
+        model cannot compute with them.
+        """
         config, (source, target) = self.read_config(), self.tokenizers()
         model = make_model(config, len(source), len(target))
         load_weights(model, self.path / "model.safetensors")
-        return config, source, target, model.to(device()).eval()
+        model = model.to(device()).eval()
+        src, tgt = (torch.tensor([[number]], device=device()) for number in (EOS, BOS))
+        with torch.inference_mode():
+            logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
+        if not logits.isfinite().all():
+            hint = "Take a whole copy of it, or train again"
+            raise InputError(f"{self.path}/model.safetensors: gives no numbers. {hint}")
+        return config, source, target, model
 
     def checkpoints(self):
         """The complete checkpoints, oldest first."""
-        folders = [folder for folder in (self.path / "checkpoints").glob("step-*")
-                   if folder.suffix != ".tmp"]  # fmt: skip
-        return sorted(folders, key=step_of)
+        return sorted(step_folders(self.path / "checkpoints", ""), key=step_of)
 
     def read_log(self, last_step=math.inf):
-        """The records of log.jsonl up to a step. A last line that is half written is left out."""
+        """The records of log.jsonl up to a step. Lines that are no record are left out."""
         path = self.path / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        records = [json.loads(line) for line in lines if line.endswith("}")]
+        lines = regular(path).read_bytes().split(b"\n") if path.exists() else []
+        records = [record for record in map(parse_record, lines) if record]
         return [record for record in records if record["step"] <= last_step]
 
     def plot(self, picture):
         """Draws the log, while it trains or later, into a picture file."""
         from notebooks.pictures import training_curves  # only who draws loads matplotlib
 
+        if Path(picture).is_dir():
+            raise InputError(f"{picture}: is a folder. Give a picture file, such as log.png")
         records = self.read_log()
         if not records:
             raise InputError(
@@ -122,29 +138,57 @@ class RunFolder:
     def open(self, config, source, target, restart=False):
         """Begins the run, its data type settled, or finds that it was begun with these settings.
 
-        Afterwards `config` holds its settings. Raises InputError when it is another run.
+        Afterwards `config` holds its settings. Raises InputError when it is another run, or when
+        another process trains in the folder.
         """
+        if self.path.resolve() == Path.cwd():
+            raise InputError("--run is the current folder. Give the run a folder of its own")
         if processes().is_main_process:
-            if restart:
-                self.clear()
-            if (self.path / "config.json").exists():
-                self.compare(config, source, target)
-            else:
-                self.begin(config, source, target)
+            self.path.mkdir(parents=True, exist_ok=True)
+            with self.only_here():
+                if restart:
+                    self.clear()
+                if (self.path / "config.json").exists():
+                    self.compare(config, source, target)
+                else:
+                    self.begin(config, source, target)
         processes().wait_for_everyone()
         self.config = self.read_config()
         return self
 
     def clear(self):
         """Deletes what a run has written into its folder, and nothing else."""
-        if (self.path / "checkpoints").exists():
-            shutil.rmtree(self.path / "checkpoints")
+        folder = self.path / "checkpoints"
+        for checkpoint in [*step_folders(folder, ""), *step_folders(folder, ".tmp")]:
+            shutil.rmtree(checkpoint)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
+        self.clear_temporary()
+
+    def clear_temporary(self):
+        """Deletes files that a process was writing when it was killed."""
+        for name in FILES:
+            for left in self.path.glob(f"{name}.{'[0-9a-f]' * 16}.tmp"):  # as `fresh_name` has it
+                left.unlink()
+
+    @contextmanager
+    def only_here(self):
+        """While this process writes into the folder: InputError in any other that wants to."""
+        lock = FileLock(self.path / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            hint = "Wait for the other training to end, or give another --run"
+            raise InputError(f"{self.path}: is in use. {hint}") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def begin(self, config, source, target):
         """Writes vocabularies and settings: a folder with config.json holds a run."""
-        self.path.mkdir(parents=True, exist_ok=True)
         source.save(self.path / "vocabulary.src.json")
         target.save(self.path / "vocabulary.tgt.json")
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
@@ -168,9 +212,23 @@ class RunFolder:
     def resume(self, model, optimizer, scheduler, *data_sets):
         """Fills model, optimizer and scheduler from the newest checkpoint, if there is one.
 
-        Returns the run's `Progress`, which `add` moves on. Raises InputError when the checkpoint
-        was made on other data: its position in the data would mean nothing.
+        Returns the run's `Progress`, which `add` moves on. From here until `going` has ended no
+        other process may train in the folder. Raises InputError when one does, or when the
+        checkpoint was made on other data: its position in the data would mean nothing.
         """
+        with ExitStack() as held:
+            if processes().is_main_process:
+                held.enter_context(self.only_here())
+                self.clear_temporary()
+            self.find_progress(model, optimizer, scheduler, data_sets)
+            self.held = held.pop_all()
+        self.start_over()
+        self.loss, self.tokens = self.progress.loss, self.progress.tokens
+        self.before = int(self.tokens)  # from before a stop: left out of the speed
+        return self.progress
+
+    def find_progress(self, model, optimizer, scheduler, data_sets):
+        """Reads the newest checkpoint, if there is one, and the log up to its step."""
         folders = self.checkpoints()
         if folders:
             self.progress = load_checkpoint(folders[-1], model, optimizer, scheduler)
@@ -180,15 +238,15 @@ class RunFolder:
             hint = "Use --restart to begin anew, or another --run"
             raise InputError(f"{self.path}: its checkpoint was made on other pairs. {hint}")
         self.progress.data = fingerprint
+        weights = self.path / "model.safetensors"
+        if self.progress.finished and not weights.exists():
+            hint = "Put it back, or train again with --restart"
+            raise InputError(f"{weights}: missing, though the run is finished. {hint}")
         if processes().is_main_process:
             if self.progress.finished:
                 print(f"{self.path}: is finished already; --restart begins anew")
             self.records = self.read_log(self.progress.step)  # the later ones will come again
             self.write_log()
-        self.start_over()
-        self.loss, self.tokens = self.progress.loss, self.progress.tokens
-        self.before = int(self.tokens)  # from before a stop: left out of the speed
-        return self.progress
 
     @contextmanager
     def going(self):
@@ -206,6 +264,7 @@ class RunFolder:
                 yield self
         finally:
             signal.signal(signal.SIGTERM, before)
+            self.held.close()
 
     def add(self, position, learning_rate, loss, tokens, norm):
         """A step is done; `position` is (epoch, batches of it used). A GPU need not wait here."""
@@ -242,9 +301,7 @@ class RunFolder:
     def write_log(self):
         """Writes log.jsonl anew, all or nothing."""
         lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in self.records]
-        temporary = self.path / "log.jsonl.tmp"
-        temporary.write_text("".join(lines), encoding="utf-8")
-        put_in_place(temporary, self.path / "log.jsonl")
+        write_whole(self.path / "log.jsonl", "".join(lines))
 
     def check_numbers(self, *values):
         """Raises InputError when one is no number any more: such weights must not be saved."""
@@ -298,14 +355,31 @@ class RunFolder:
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
 
 
+def step_folders(folder, ending):
+    """The folders in it that are called step-NUMBER and this ending."""
+    name = re.compile(f"step-[0-9]+{re.escape(ending)}")
+    return [path for path in folder.glob("step-*") if name.fullmatch(path.name) and path.is_dir()]
+
+
 def step_of(folder):
     """The number in the name of a checkpoint's folder."""
     return int(folder.name.removeprefix("step-"))
 
 
+def parse_record(line):
+    """A line of the log as a dict, with all of RECORD and numbers only but for samples; or None."""
+    try:
+        record = json.loads(line.decode())
+        numbers = [record[name] for name in record.keys() - {"samples"}]
+        whole = record.keys() >= RECORD and type(record["step"]) is int
+        return record if whole and all(map(math.isfinite, numbers)) else None
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
+        return None
+
+
 def write_checkpoint(folder, model, optimizer, progress):
     """Weights, Adam's moments and `Progress`, under a temporary name that is renamed at the end."""
-    for left in folder.parent.glob("step-*.tmp"):  # by a process that was killed
+    for left in step_folders(folder.parent, ".tmp"):  # by a process that was killed
         shutil.rmtree(left)
     temporary = folder.with_name(folder.name + ".tmp")
     temporary.mkdir(parents=True)
@@ -326,13 +400,17 @@ def load_checkpoint(folder, model, optimizer, scheduler):
     The learning rate needs no file, since it is a function of the step.
     """
     load_weights(model, folder / "model.safetensors")
-    moments = read_tensors(folder / "optimizer.safetensors")
+    wanted = {}
+    for name, parameter in model.named_parameters():
+        shapes = (torch.zeros(()), parameter, parameter)
+        wanted |= {f"{name}.{key}": shape for key, shape in zip(MOMENTS, shapes)}
+    moments = read_like(folder / "optimizer.safetensors", wanted)
     for name, parameter in model.named_parameters():
         state = {key: moments[f"{name}.{key}"].to(parameter.device) for key in MOMENTS}
         optimizer.state[parameter] = state
-    state = read_json(folder / "state.json")
-    state.pop("parts", None)  # of runs begun before December 2026
-    progress = Progress(**state)
+    progress = read_form(folder / "state.json", Progress, whole=True)
+    if progress.step != step_of(folder):
+        raise InputError(f"{folder}/state.json: is of step {progress.step}. Delete {folder}")
     scheduler.last_epoch = progress.step  # it counts steps, whatever its name
     for group, rate in zip(optimizer.param_groups, scheduler.lr_lambdas):
         group["lr"] = rate(progress.step)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from notebooks.data_preparation import (
     BOS,
     EOS,
+    LINE_BYTES,
     PAD,
     UNK,
     Batch,
@@ -23,6 +24,7 @@ from notebooks.data_preparation import (
     make_dataloader,
     make_tokenizers,
     padding_mask,
+    read_lines,
     read_pairs,
 )
 from notebooks.setup import Config, InputError, replace
@@ -59,9 +61,20 @@ def test_swap_reverses_tsv_only(tmp_path):
     assert read_pairs(tmp_path, "train", replace(CONFIG, swap=True)) == PAIRS
 
 
-def test_unusual_line_separators_stay_inside_a_sentence(tmp_path):
-    write_tsv(tmp_path, "One\u2028two\x0bthree.\t一。\n")
-    assert read_pairs(tmp_path, "train", CONFIG) == [("One\u2028two\x0bthree.", "一。")]
+def test_unusual_separators_and_control_characters_become_spaces(tmp_path):
+    write_tsv(tmp_path, "One\u2028two\x0bthree \r \x1b[31m.\t\u3000一。\x00\r\n")
+    assert read_pairs(tmp_path, "train", CONFIG) == [("One two three [31m.", "一。")]
+
+
+def test_lines_may_end_with_a_carriage_return_only(tmp_path):
+    write_tsv(tmp_path, "One.\t一。\rTwo!\t二！\r")
+    assert read_pairs(tmp_path, "train", CONFIG) == PAIRS
+
+
+def test_a_line_without_end_is_cut(tmp_path):
+    write_tsv(tmp_path, "一" * 10**6 + "\nlast")
+    (_, first), last = read_lines(tmp_path / "train.tsv")
+    assert first == "一" * (LINE_BYTES // 3) and last == (2, "last")
 
 
 def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):

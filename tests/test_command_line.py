@@ -74,10 +74,33 @@ def test_the_default_is_the_small_preset_on_the_projects_corpus():
 
 
 @pytest.mark.parametrize("command", [training.main, translation.main])
-def test_an_unknown_option_is_status_2(command):
-    with pytest.raises(SystemExit) as stopped:
-        command(["--wings", "2"])
-    assert stopped.value.code == 2
+@pytest.mark.parametrize(
+    "argv, told",
+    [
+        (["--wings", "2"], "--wings"),
+        (["--run"], "Missing value for argument '--run'"),
+        (["--run", "a\0b"], "NUL"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_status_2(command, argv, told, capsys):
+    assert command(argv) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and told in line
+    assert told == "NUL" or line.endswith(". --help tells more")
+
+
+@pytest.mark.parametrize(
+    "argv, told",
+    [
+        (["--steps", "1e9"], "Error parsing --steps: invalid literal for int() with base 10"),
+        (["--config"], "argument --config: expected one argument"),
+        (["--keep", "red"], "invalid choice 'red' for argument '--keep'"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_told(argv, told, capsys):
+    assert training.main(argv) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line and "│" not in line and line.endswith(". --help tells more")
 
 
 def test_help_loads_nothing_that_draws():

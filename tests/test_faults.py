@@ -1,17 +1,25 @@
 """What a user can get wrong: one clear line on stderr, exit status 2, never a traceback."""
 
 import json
+import math
+import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import run_python
-from notebooks.make_model import read_tensors
-from notebooks.setup import Config
+from conftest import ROOT, run_python
+from filelock import FileLock
+from notebooks.data_preparation import EOS, SubwordSegmenter, Tokenizer, Vocabulary
+from notebooks.make_model import read_tensors, write_tensors
+from notebooks.setup import Config, InputError, replace
 from notebooks.training import run_training
 
-from notebooks import training, translation
+from data_large.prepare import read_split
+from notebooks import export, training, translation
 from notebooks.run_folder import RunFolder
+from utils import write_json
 
 
 def assert_refused(capsys, command, argv, *words):
@@ -210,3 +218,422 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
     assert all(torch.equal(good[name], again[name]) for name in good)
     assert translation.main(["--run", str(run), "Hello."]) == 0
     assert training.main(argv) == 0 and RunFolder(run).checkpoints()[-1].name == "step-40"
+
+
+# rows of a list of 380 bad inputs that once gave a traceback, hung, or did harm
+
+
+def copied(finished_run, tmp_path):
+    """A finished run that a test may damage."""
+    return shutil.copytree(finished_run, tmp_path / "run")
+
+
+def rewrite(path, **changes):
+    """Changes entries of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def train_again(small_data, run):
+    return ["--data", small_data, "--config", "tiny", "--run", run]
+
+
+def write_lines(folder, lines, split="train"):
+    (folder / f"{split}.tsv").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+class Echo(translation.Translator):
+    """Answers with what a model may have learned: white space and orders to a terminal."""
+
+    def __init__(self):
+        pass
+
+    def translate(self, sentences, *_, **__):
+        return ["a\nb\x1b[31m\u2028c\r"] * len(sentences)
+
+
+def test_as_many_lines_out_as_in_whatever_was_learned(capsys, finished_run, monkeypatch):
+    monkeypatch.setattr(translation.Translator, "load", lambda run: Echo())
+    assert translation.main(["--run", str(finished_run), "one", "two"]) == 0
+    assert capsys.readouterr().out == "a b [31m c\n" * 2
+
+
+def test_white_space_in_json_lines_is_one_space(tmp_path):
+    row = {"en": "One\ntwo.", "zh": "一\n二\t\u2028三。"}
+    (tmp_path / "dev.jsonl").write_text(json.dumps(row) + "\n" + "[" * 60_000 + "\n")
+    assert read_split(tmp_path, "dev", Config()) == [("One two.", "一 二 三。")]
+
+
+def test_standard_output_is_utf8_everywhere(finished_run):
+    old = dict(PYTHONIOENCODING="latin-1", PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0")
+    options = ["--run", finished_run, "--input", ROOT / "data_small" / "README.md"]
+    done = run_python("-m", "notebooks.translation", *options, "--beam-size", "1", **old)
+    assert done.returncode == 0 and not done.stdout.isascii(), done.stderr
+
+
+@pytest.mark.parametrize("damage", ["nan", "inf", "1e30", "int8", "bool", "complex"])
+def test_weights_that_are_no_numbers(capsys, tmp_path, finished_run, damage):
+    run = copied(finished_run, tmp_path)
+    path = run / "model.safetensors"
+    tensors = read_tensors(path)
+    kinds = {"int8": torch.int8, "bool": torch.bool, "complex": torch.complex64}
+    for name, tensor in tensors.items():
+        tensors[name] = (
+            tensor.to(kinds[damage]) if damage in kinds else torch.full_like(tensor, float(damage))
+        )
+    write_tensors(path, tensors)
+    for beam in ("1", "4"):
+        assert_refused(
+            capsys, translation.main, ["--run", run, "--beam-size", beam, "Hello."],
+            "model.safetensors", "no numbers",
+        )  # fmt: skip
+
+
+def test_a_search_that_meets_no_numbers_ends(finished_run):
+    translator = translation.Translator.load(finished_run)
+    with torch.no_grad():
+        translator.model.src_embedding.lookup.weight[EOS + 1 :] = math.nan
+    translator.source.vocabulary.ids["Hello"] = EOS + 1
+    with pytest.raises(InputError, match="gives no probabilities"):
+        translator.translate(["Hello"])
+
+
+def test_a_second_training_in_the_same_folder(capsys, tmp_path, small_data, finished_run):
+    run = copied(finished_run, tmp_path)
+    before = (run / "log.jsonl").read_bytes()
+    with FileLock(run / "lock"):  # as the first training holds it
+        for more in ([], ["--restart"]):
+            argv = [*train_again(small_data, run), *more]
+            assert_refused(capsys, training.main, argv, str(run), "is in use")
+    assert (run / "log.jsonl").read_bytes() == before
+    seen = []
+
+    def look(records):
+        done = run_python("-m", "notebooks.training", *train_again(small_data, tmp_path / "new"))
+        seen.append((done.returncode, done.stderr.count("\n"), "is in use" in done.stderr))
+
+    config = replace(Config.preset("tiny"), eval_steps=40)
+    argv = [small_data, replace(config, eval_steps=20), tmp_path / "new"]
+    run_training(*argv, on_log=lambda records: seen or look(records))
+    assert seen == [(2, 1, True)]
+    run_training(*argv)  # and free again
+
+
+def test_an_export_deletes_nothing_that_it_did_not_make(finished_run, tmp_path):
+    (tmp_path / "exp.tmp").mkdir()
+    (tmp_path / "exp.tmp" / "mine.txt").write_text("mine")
+    out = ["--run", str(finished_run), "--ctranslate2", str(tmp_path / "exp")]
+    assert export.main(out) == 0
+    assert (tmp_path / "exp.tmp" / "mine.txt").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"exp", "exp.tmp"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_files_have_the_mode_that_the_umask_gives(tmp_path):
+    for mask in (0o022, 0o077):
+        before = os.umask(mask)
+        try:
+            write_tensors(tmp_path / "model.safetensors", {"one": torch.ones(2)})
+            write_json(tmp_path / "config.json", {})
+        finally:
+            os.umask(before)
+        for path in tmp_path.iterdir():
+            assert path.stat().st_mode & 0o777 == 0o666 & ~mask, path
+
+
+def test_a_file_that_may_not_be_read_is_told_so(capsys, tmp_path, finished_run):
+    run = copied(finished_run, tmp_path)
+    (run / "model.safetensors").chmod(0)
+    if os.access(run / "model.safetensors", os.R_OK):
+        pytest.skip("this user may read everything")
+    words = ("model.safetensors", "ermission")
+    assert_refused(capsys, translation.main, ["--run", run, "Hello."], *words)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
+def test_a_planted_link_is_not_written_through(tmp_path, small_data):
+    run, precious = tmp_path / "run", tmp_path / "precious.txt"
+    precious.write_text("mine")
+    run.mkdir()
+    names = ["log.jsonl", "scores.json", "config.json", "model.safetensors", "vocabulary.src.json"]
+    for name in names:
+        (run / f"{name}.tmp").symlink_to(precious)
+    run_training(small_data, replace(Config.preset("tiny"), steps=2, eval_steps=2), run)
+    translation.score(run, small_data, "test", beam_size=1)
+    assert precious.read_text() == "mine"
+
+
+def test_seeds_out_of_range(capsys, tmp_path, small_data):
+    for seed in ("-1", str(2**64)):
+        argv = [*train_again(small_data, tmp_path / "run"), "--seed", seed]
+        assert_refused(capsys, training.main, argv, "seed is")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.src.json", "state.json"])
+@pytest.mark.parametrize("content", ["[" * 60_000, "null", "[]", "7"])
+def test_json_of_another_form(capsys, tmp_path, small_data, finished_run, name, content):
+    run = copied(finished_run, tmp_path)
+    path = run / name if name != "state.json" else run / "checkpoints" / "step-40" / name
+    path.write_text(content)
+    assert_refused(capsys, training.main, train_again(small_data, run), str(path))
+
+
+@pytest.mark.parametrize("options", [[], ["--restart"]])
+def test_the_current_folder_is_no_run(capsys, tmp_path, small_data, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text("mine")
+    for run in ("", ".", str(tmp_path)):
+        argv = [*train_again(small_data, run), *options]
+        assert_refused(capsys, training.main, argv, "current folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_restart_leaves_what_is_not_ours_among_the_checkpoints(tmp_path, small_data):
+    mine = tmp_path / "run" / "checkpoints" / "step-20 (copy)" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    argv = [small_data, replace(Config.preset("tiny"), steps=2, eval_steps=2), tmp_path / "run"]
+    run_training(*argv)
+    assert [folder.name for folder in RunFolder(argv[2]).checkpoints()] == ["step-2"]
+    run_training(*argv, restart=True)
+    assert mine.read_text() == "mine"
+
+
+def test_standard_input_closed(finished_run, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert_refused(capsys, translation.main, ["--run", finished_run], "nothing to translate")
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--alpha", "nan"], ["alpha"]),
+        (["--alpha", "1e300"], ["alpha"]),
+        (["--alpha", "-1"], ["alpha"]),
+        (["--beam-size", str(2**62)], ["beam_size"]),
+        (["--input", "file"], ["--input", "give one"]),
+        (["--score", "data"], ["--score", "give one"]),
+    ],
+)
+def test_options_of_a_translation(capsys, finished_run, options, words):
+    assert_refused(capsys, translation.main, ["--run", finished_run, "Hello.", *options], *words)
+
+
+@pytest.mark.parametrize("split", ["/etc/x", "**", "*", "../x", ""])
+def test_a_split_is_a_plain_name(capsys, finished_run, small_data, split):
+    argv = ["--run", finished_run, "--score", small_data, "--split", split]
+    assert_refused(capsys, translation.main, argv, "split is", "letters")
+
+
+@pytest.mark.parametrize("option", ["--src", "--tgt"])
+@pytest.mark.parametrize("name", ["**", "../x", ""])
+def test_a_language_is_a_plain_name(capsys, tmp_path, small_data, option, name):
+    argv = [*train_again(small_data, tmp_path / "run"), option, name]
+    assert_refused(capsys, training.main, argv, f"{option[2:]} is", "letters")
+
+
+SIZES = ["--d-model", "--d-ff", "--accumulate", "--max-size", "--num-layers", "--num-heads"]
+
+
+@pytest.mark.parametrize("option", SIZES)
+def test_sizes_have_bounds(capsys, tmp_path, small_data, option):
+    argv = [*train_again(small_data, tmp_path / "run"), option, str(10**30)]
+    assert_refused(capsys, training.main, argv, option[2:].replace("-", "_"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(num_layers=2.5), dict(num_heads=True), dict(learning_rate=10**400), dict(steps="40"),
+        dict(num_layers=10**6), dict(dropout=1e300), dict(clip=None), dict(keep=["best"]),
+        dict(norm={}), dict(seed=-1), dict(smoothing=math.nan), dict(src="../x"), dict(swap=1),
+    ],
+)  # fmt: skip
+def test_settings_of_a_file_are_checked(capsys, tmp_path, finished_run, change):
+    run = copied(finished_run, tmp_path)
+    rewrite(run / "config.json", **change)
+    words = ("config.json", next(iter(change)))
+    assert_refused(capsys, translation.main, ["--run", run, "Hello."], *words)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(step="40"), dict(step=-1), dict(step=39), dict(step=None), dict(epoch=1.5),
+        dict(batch=-3), dict(best_loss=math.nan), dict(best_loss="low"), dict(stale=True),
+        dict(finished=1), dict(data=5), dict(loss=math.inf), dict(tokens=-1), dict(colour="red"),
+    ],
+)  # fmt: skip
+def test_the_state_of_a_checkpoint_is_checked(capsys, tmp_path, small_data, finished_run, change):
+    run = copied(finished_run, tmp_path)
+    path = run / "checkpoints" / "step-40" / "state.json"
+    rewrite(path, **change)
+    assert_refused(capsys, training.main, train_again(small_data, run), str(path), *change)
+
+
+def test_an_empty_state(capsys, tmp_path, small_data, finished_run):
+    run = copied(finished_run, tmp_path)
+    path = run / "checkpoints" / "step-40" / "state.json"
+    path.write_text("{}")
+    assert_refused(capsys, training.main, train_again(small_data, run), str(path), "missing")
+
+
+@pytest.mark.parametrize("damage", ["lacks", "int8", "shape", "nan"])
+def test_moments_are_checked(capsys, tmp_path, small_data, finished_run, damage):
+    run = copied(finished_run, tmp_path)
+    path = run / "checkpoints" / "step-40" / "optimizer.safetensors"
+    moments = read_tensors(path)
+    name = "encoder.norm.weight.exp_avg"
+    old = moments.pop(name)
+    if damage != "lacks":
+        new = {"int8": old.to(torch.int8), "shape": old[:1], "nan": old * math.nan}
+        moments[name] = new[damage]
+    write_tensors(path, moments)
+    assert_refused(capsys, training.main, train_again(small_data, run), str(path), name)
+
+
+def test_finished_but_the_weights_are_gone(capsys, tmp_path, small_data, finished_run):
+    run = copied(finished_run, tmp_path)
+    (run / "model.safetensors").unlink()
+    words = ("model.safetensors: missing", "--restart")
+    assert_refused(capsys, training.main, train_again(small_data, run), *words)
+
+
+LOG = [b'garbage}', b'\xff\xfe{"step": 1}', b'{"loss": 1.0}', b'{"step": "1"}', b"[" * 60_000,
+       b'[1]', b'null', b'{"step": 20, "loss": "low"}']  # fmt: skip
+
+
+def test_lines_of_the_log_that_are_no_records(tmp_path, finished_run, small_data, capsys):
+    run = copied(finished_run, tmp_path)
+    path = run / "log.jsonl"
+    records = RunFolder(run).read_log()
+    path.write_bytes(b"\n".join([*LOG, path.read_bytes()]))
+    assert RunFolder(run).read_log() == records and len(records) == 2
+    assert training.main([*map(str, train_again(small_data, run)), "--plot", f"{run}.png"]) == 0
+    assert training.main([*map(str, train_again(small_data, run))]) == 0
+    path.write_bytes(b"\n".join(LOG))
+    argv = [*train_again(small_data, run), "--plot", tmp_path / "log.png"]
+    capsys.readouterr()
+    assert_refused(capsys, training.main, argv, "holds no log yet")
+
+
+def test_a_picture_is_no_folder(capsys, tmp_path, small_data, finished_run):
+    argv = [*train_again(small_data, finished_run), "--plot", tmp_path]
+    assert_refused(capsys, training.main, argv, str(tmp_path), "is a folder")
+    assert not tmp_path.with_name(tmp_path.name + ".png").exists()
+
+
+def test_scores_are_read_before_anything_is_translated(
+    capsys, tmp_path, small_data, finished_run, monkeypatch
+):
+    run = copied(finished_run, tmp_path)
+    (run / "scores.json").write_text("[]")
+    monkeypatch.setattr(translation.Translator, "translate", lambda *_, **__: 1 / 0)
+    argv = ["--run", run, "--score", small_data]
+    assert_refused(capsys, translation.main, argv, str(run / "scores.json"))
+
+
+BROKEN = [
+    dict(tokens=[1, 2]), dict(tokens=None), dict(tokens={}), dict(tokens=["a", None]),
+    dict(tokens=["\ud800"]), dict(tokens="abc"), dict(tokens=["a", "a"]), dict(segmenter="Magic"),
+    dict(segmenter=[]), dict(language=None), dict(language=5), dict(segmenter="SubwordSegmenter"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_what_is_no_vocabulary(capsys, tmp_path, finished_run, change):
+    run = copied(finished_run, tmp_path)
+    path = run / "vocabulary.src.json"
+    rewrite(path, **change)
+    told = f"{path}: not a vocabulary, or cut short. Train again with --restart"
+    assert_refused(capsys, translation.main, ["--run", run, "Hello."], told)
+
+
+STRANGE = [
+    dict(normalizer={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}),
+    dict(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated",
+                        "invert": False}),
+    dict(decoder={"type": "Replace", "pattern": {"String": ""}, "content": "x" * 1000}),
+    dict(added_tokens=[{"id": 0, "content": "a", "single_word": False, "lstrip": False,
+                        "rstrip": False, "normalized": False, "special": True}]),
+    dict(post_processor={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+                         "use_regex": True}),
+    dict(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}),
+    dict(model={"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", STRANGE)
+def test_subwords_are_read_in_the_form_that_is_written_only(tmp_path, change):
+    segmenter = SubwordSegmenter.learn(["hello there", "good day to you"] * 9, 280)
+    ids = segmenter.model.get_vocab()
+    path = tmp_path / "vocabulary.src.json"
+    Tokenizer(segmenter, Vocabulary(sorted(ids, key=ids.get))).save(path)
+    assert Tokenizer.load(path).segmenter.model.to_str() == segmenter.model.to_str()
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    rewrite(path, subwords=json.dumps({**json.loads(saved["subwords"]), **change}))
+    with pytest.raises(InputError, match="not a vocabulary"):
+        Tokenizer.load(path)
+
+
+FIFOS = ["train.tsv", "train.tsv.gz", "model.safetensors", "config.json", "vocabulary.src.json",
+         "log.jsonl", "--input"]  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+@pytest.mark.parametrize("name", FIFOS)
+def test_a_pipe_in_the_place_of_a_file(tmp_path, small_data, finished_run, name):
+    """In a process of its own: before, it would have waited for ever."""
+    run, data = copied(finished_run, tmp_path), shutil.copytree(small_data, tmp_path / "data")
+    where = data if name.startswith("train") else run
+    if name.startswith("train"):
+        (data / "train.tsv").unlink()
+    (where / name).unlink(missing_ok=True)
+    os.mkfifo(where / name)
+    module, argv = "training", train_again(data, run)
+    if name in ("model.safetensors", "--input"):
+        text = ["--input", where / name] if name == "--input" else ["Hello."]
+        module, argv = "translation", ["--run", run, *text]
+    done = run_python("-m", f"notebooks.{module}", *argv)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert name in done.stderr and "no regular file" in done.stderr
+
+
+def test_a_device_in_the_place_of_a_file(tmp_path, small_data, capsys):
+    if not Path("/dev/zero").exists():
+        pytest.skip("no such device")
+    data = shutil.copytree(small_data, tmp_path / "data")
+    (data / "train.tsv").unlink()
+    (data / "train.tsv").symlink_to("/dev/zero")
+    argv = train_again(data, tmp_path / "run")
+    assert_refused(capsys, training.main, argv, "train.tsv", "no regular file")
+
+
+def test_all_of_train_is_also_in_dev(tmp_path, capsys):
+    lines = [f'{{"en": "Sentence {n}.", "zh": "第{n}个句子。"}}\n' for n in range(5)]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    words = ("also in dev or test: 5", "not in dev")
+    argv = ["--data", tmp_path, "--config", "tiny", "--run", tmp_path / "run"]
+    assert_refused(capsys, training.main, argv, *words)
+
+
+def test_an_error_with_line_ends_and_orders_to_a_terminal_is_one_line(capsys, tmp_path):
+    argv = ["--run", tmp_path / "a\nb\x1b[31m", "Hello."]
+    assert_refused(capsys, translation.main, argv, "a b [31m")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl-C")
+def test_ctrl_c_while_it_imports():
+    program = "import notebooks, os, signal; os.kill(os.getpid(), signal.SIGINT); input()"
+    done = run_python("-c", program)
+    assert done.stderr == "stopped\n" and done.returncode != 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_the_cache_of_jieba_is_private(tmp_path):
+    program = "from notebooks.data_preparation import jieba_words; jieba_words('电话响了')"
+    done = run_python("-c", program, HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    [cache] = tmp_path.rglob("jieba.cache")
+    assert cache.parent != tmp_path and cache.parent.stat().st_mode & 0o777 == 0o700

@@ -131,7 +131,7 @@ def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
 def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     names = {path.name for path in finished_run.iterdir()}
     files = "config.json vocabulary.src.json vocabulary.tgt.json model.safetensors log.jsonl"
-    assert names == {*files.split(), "checkpoints"}
+    assert names == {*files.split(), "checkpoints", "lock"}
     config = json.loads((finished_run / "config.json").read_text())
     assert config["dtype"] == native_dtype()
     assert Config(**config) == replace(Config.preset("tiny"), dtype=config["dtype"])

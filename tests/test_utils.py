@@ -1,5 +1,7 @@
 """The helpers of utils.py: what they print is what nbval compares."""
 
+import os
+
 import pytest
 
 import utils
@@ -47,3 +49,17 @@ def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
     with pytest.raises(ZeroDivisionError):
         utils.write_json(path, {"name": "新"})
     assert utils.json.loads(path.read_text(encoding="utf-8")) == {"name": "旧"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_the_private_folder_is_private_or_a_fresh_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = utils.private_folder()
+    assert folder == utils.private_folder() and folder.is_relative_to(tmp_path)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))  # a home that holds nothing
+    monkeypatch.setattr(utils.tempfile, "tempdir", str(tmp_path))
+    fresh = utils.private_folder()
+    assert fresh.parent == tmp_path and fresh.stat().st_mode & 0o777 == 0o700
