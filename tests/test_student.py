@@ -5,9 +5,12 @@ Its exercises are graded by the course's checks.
 
 import csv
 import json
+import multiprocessing
 import os
+import pickle
 import re
 import shutil
+from pathlib import Path
 
 import grade
 import nbformat
@@ -303,7 +306,38 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
 
 def test_grading_a_folder_that_is_none(tmp_path, capsys):
     no_place = [str(ROOT), "--out", str(tmp_path / "no" / "grades.csv")]
-    for arguments in ([str(tmp_path)], ["no/where"], no_place):
+    folder = [str(ROOT), "--out", str(tmp_path)]
+    for arguments in ([str(tmp_path)], ["no/where"], no_place, folder):
         with pytest.raises(SystemExit) as stopped:
             grade.main(arguments)
         assert stopped.value.code == 2 and "grade.py: error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_cell_of_the_table_is_a_formula(text):
+    assert grade.cell(text) == f"'{text}" and grade.cell("right") == "right"
+
+
+def test_what_a_grading_process_sends_is_text_alone():
+    """No object is unpacked, whatever a student's code writes into the connection."""
+    ours, theirs = multiprocessing.Pipe()
+    for sent in (pickle.dumps(Path("x")), b"[1]", b"[" * 60_000, b"\xff", b'"' + b"x" * 70_000):
+        ours, theirs = multiprocessing.Pipe()
+        theirs.send_bytes(sent)
+        with pytest.raises(EOFError):
+            grade.heard(ours)
+    ours, theirs = multiprocessing.Pipe()
+    grade.say(theirs, "not yet. " + "好" * 100_000)
+    assert grade.heard(ours).startswith("not yet. 好")
+
+
+def test_a_copy_that_wants_too_much_memory_is_told(original, tmp_path, monkeypatch):
+    pytest.importorskip("resource", reason="Windows has no such limit")
+    copy = tmp_path / "eva"
+    shutil.copytree(original / "notebooks", copy / "notebooks")
+    two = [path for path in NOTEBOOKS if path.stem == LAYER_NORM]
+    monkeypatch.setattr(grade, "NOTEBOOKS", two)
+    greedy = "def rms_norm(*given):\n    return bytearray(1 << 40)"
+    fill(copy, LAYER_NORM, greedy, solutions(LAYER_NORM)[1])
+    found = [(one.result, one.hint) for one in grade.grade(copy)]
+    assert found[1] == ("right", "") and found[0][0] == "not yet" and "MemoryError" in found[0][1]

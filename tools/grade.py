@@ -3,7 +3,8 @@
 A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook,
 not the student's own, but the student's notebooks are what it imports: an edited class counts. Each
 copy is graded in a process of its own. That guards against slips and endless loops, not against
-code that means harm: it runs what the students wrote.
+code that means harm: it runs what the students wrote with your rights, and such code can forge its
+own verdict. What comes back is text alone, as JSON.
 """
 
 import argparse
@@ -11,11 +12,13 @@ import ast
 import csv
 import importlib
 import importlib.util
+import json
 import multiprocessing
 import os
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FOLDED = "<details><summary>Solution</summary>\n\n"  # how a solution's cell begins
 LIMIT = 60  # seconds for one exercise
+MEMORY = 32 << 30  # bytes of address space for a copy, of which PyTorch alone maps several
+LONGEST = 1 << 16  # bytes of a verdict
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
 
@@ -135,7 +140,11 @@ def work(connection, folder, tasks):
     spec = importlib.util.spec_from_file_location("utils_of_the_course", ROOT / "utils.py")
     utils = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(utils)
-    connection.send("ready")
+    with suppress(ImportError, ValueError, OSError):  # not on Windows, or a lower limit holds
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    say(connection, "ready")
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
@@ -152,7 +161,23 @@ def work(connection, folder, tasks):
             text = verdict(names, task.answer, task.check, utils.check)
         except BaseException as error:  # whatever a student's code may raise
             text = f"not yet. It stopped with {type(error).__name__}: {error}"
-        connection.send(text)
+        say(connection, text)
+
+
+def say(connection, text):
+    """Sends a text, cut short, as JSON: whoever receives it unpacks no objects."""
+    connection.send_bytes(json.dumps(str(text)[: LONGEST // 8]).encode())
+
+
+def heard(connection):
+    """The text that was sent. Raises EOFError if it is no such text."""
+    try:
+        text = json.loads(connection.recv_bytes(LONGEST))
+    except (ValueError, OSError, RecursionError):
+        raise EOFError from None
+    if not isinstance(text, str):
+        raise EOFError
+    return text
 
 
 def run_tasks(folder, tasks):
@@ -174,7 +199,7 @@ def run_tasks(folder, tasks):
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
                 late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
-                yield connection.recv() if alive else late
+                yield heard(connection) if alive else late
         except EOFError:
             process.join(1)
             yield f"not yet. It ended Python itself, with exit status {process.exitcode}"
@@ -186,7 +211,7 @@ def run_tasks(folder, tasks):
 def begins(connection):
     """Whether the grading process gets as far as "ready"."""
     try:
-        return connection.recv() == "ready"
+        return heard(connection) == "ready"
     except EOFError:
         return False
 
@@ -240,6 +265,12 @@ def to_grade(folder, task, text):
     return Grade(str(folder), task.notebook, task.number, result, " ".join(hint.split())[:300])
 
 
+def cell(value):
+    """A value for a table: a spreadsheet must not read a student's text as a formula."""
+    text = str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
 def print_table(folder, grades):
     """Prints one copy's grades and their totals."""
     print(folder)
@@ -270,6 +301,8 @@ def main(arguments=None):
         )
     if options.out and not options.out.absolute().parent.is_dir():
         parser.error(f"{options.out}: there is no such folder to write to")
+    if options.out and options.out.is_dir():
+        parser.error(f"{options.out}: is a folder. Name a file, such as grades.csv")
     grades = []
     for folder in options.folders:
         found = grade(folder)
@@ -278,7 +311,8 @@ def main(arguments=None):
     if options.out:
         # -sig: the mark by which Excel knows UTF-8
         with open(options.out, "w", newline="", encoding="utf-8-sig") as file:
-            csv.writer(file).writerows([Grade._fields, *grades])
+            rows = [[cell(value) for value in grade] for grade in grades]
+            csv.writer(file).writerows([Grade._fields, *rows])
     return 0
 
 
