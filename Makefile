@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab bench bench-full ablation train-large
+.PHONY: run test lab bench bench-full ablation fuzz train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
@@ -26,6 +26,11 @@ bench-full: .venv/bench  ## the same with a million pairs, growth with length an
 
 ablation: .venv/ready  ## train `small` once as it is and once without each part, 45 minutes on 2 cores: notebooks/ablation.json
 	$(BIN)/python tests/benchmarks/ablation.py
+
+EXAMPLES ?= 10000
+SEED ?= 0
+fuzz: .venv/ready  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
+	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
 DATA ?= data_large
 RUN ?= runs/large

@@ -8,9 +8,16 @@ import importlib.abc
 import importlib.util
 import json
 import linecache
+import os
 import sys
 import traceback
 from pathlib import Path
+
+# Threads that wait for each other do so busily. On Linux they do it for so long that beside another
+# busy program a training step takes many times as long (tests/benchmarks/machine.py measures it).
+# PyTorch's OpenMP reads this when it is loaded.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"

@@ -6,7 +6,9 @@ Faulty notebooks are made in a folder of their own with a copy of the importer.
 import ast
 import importlib
 import inspect
+import json
 import pickle
+import re
 import shutil
 import sys
 import traceback
@@ -252,3 +254,25 @@ def test_the_percent_operator_is_not_a_magic(package):
 def test_other_imports_are_left_alone():
     assert notebooks.NotebookFinder().find_spec("json") is None
     assert notebooks.NotebookFinder().find_spec("notebooks.layer_norm.inner") is None
+
+
+def test_threads_wait_shortly_wherever_the_course_is_loaded_first():
+    """OpenMP reads its setting when PyTorch is loaded: `notebooks` must come before."""
+    text = "import notebooks, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    environment = {"GOMP_SPINCOUNT": "7"}
+    assert run_python("-c", text).stdout == "10000\n"
+    assert run_python("-c", text, **environment).stdout == "7\n"
+    assert run_python("-c", text, OMP_WAIT_POLICY="PASSIVE").stdout == "None\n"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(notebooks.FOLDER.glob("[0-9][0-9]_*.ipynb")), ids=lambda p: p.stem
+)
+def test_each_notebook_loads_the_course_before_pytorch(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    code = "".join(
+        "".join(cell["source"]) + "\n" for cell in notebook["cells"] if cell["cell_type"] == "code"
+    )
+    imports = re.findall(r"^(?:from|import) (\w+)", code, re.M)
+    loads_torch = next(n for n, name in enumerate(imports) if name in ("torch", "utils"))
+    assert "notebooks" in imports[:loads_torch]

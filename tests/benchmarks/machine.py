@@ -1,0 +1,146 @@
+"""A laptop's side of it: start-up, a busy machine, memory. 6 minutes on 2 cores; prints a table.
+
+    python tests/benchmarks/machine.py [start] [busy] [memory]
+
+Each figure is taken beside another in the same minute: a command beside `import torch`, training
+as it is beside training without our setting of OpenMP, quiet beside busy.
+"""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from utils import ROOT
+
+RUN = ROOT / "runs" / "small"  # `make run` makes it
+WAITING = {
+    "as it is": {},  # notebooks/__init__.py sets GOMP_SPINCOUNT
+    "without our setting": {"GOMP_SPINCOUNT": "", "OMP_WAIT_POLICY": ""},
+    "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+
+
+def python(*arguments, **environment):
+    """Seconds that a Python program takes, and what it prints."""
+    began = time.perf_counter()
+    options = dict(cwd=ROOT, env=os.environ | environment, check=True, stdout=subprocess.PIPE)
+    done = subprocess.run([sys.executable, *map(str, arguments)], text=True, **options)
+    return time.perf_counter() - began, done.stdout
+
+
+def start():
+    """How long a command takes beside `import torch`: medians of five, alternating."""
+    command = ["-m", "notebooks.translation", "--run", RUN, "Good morning."]
+    pairs = [(python("-c", "import torch")[0], python(*command)[0]) for _ in range(5)]
+    torch, whole = (statistics.median(side) for side in zip(*pairs))
+    print(
+        f"import torch {torch:.2f} s; translating one sentence {whole:.2f} s: {whole / torch:.2f}"
+    )
+
+
+@contextmanager
+def others(count, share):
+    """So many other processes that want this share of a processor's time."""
+    text = (
+        "import time\nwhile True:\n    until = time.perf_counter() + 0.1 * {0}\n"
+        "    while time.perf_counter() < until: pass\n    time.sleep(0.1 * (1 - {0}))"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", text.format(share)]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+
+
+def busy():
+    """Milliseconds of a step of `small`, on a quiet machine and beside other processes."""
+    print(f"{'ms a step':22}{'quiet':>8}{'1 x 20 %':>10}{'1 x 100 %':>11}{'2 x 100 %':>11}")
+    for name, environment in WAITING.items():
+        row = f"{name:22}"
+        for count, share in ((0, 0), (1, 0.2), (1, 1), (2, 1)):
+            with others(count, share):
+                row += f"{float(python(__file__, 'steps', **environment)[1]):>10.0f}"
+        print(row, flush=True)
+
+
+def prepare_training():
+    """A `small` model and its batches, as run_training makes them."""
+    from notebooks.data_preparation import TokenBatchSampler, make_dataloader
+    from notebooks.label_smoothing import LabelSmoothing
+    from notebooks.make_model import make_model
+    from notebooks.optimizer_schedule import make_optimizer
+    from notebooks.setup import Config, replace
+    from notebooks.training import train_step
+
+    from data_large.prepare import load_data
+    from utils import native_dtype
+
+    config = replace(Config.preset("small"), dtype=native_dtype())
+    source, target, train_set, *_ = load_data(ROOT / "data_small", config)
+    model = make_model(config, len(source), len(target))
+    optimizer, _ = make_optimizer(model, config)
+    criterion = LabelSmoothing(config.smoothing)
+
+    def batches():
+        for epoch in range(1000):
+            sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens, epoch)
+            yield from make_dataloader(train_set, sampler)
+
+    return lambda batch: train_step(model, batch, criterion, optimizer, config), batches()
+
+
+def steps(number=16):
+    """Milliseconds of a step with batches of known shapes: printed."""
+    step, batches = prepare_training()
+    some = [next(batches) for _ in range(number)]
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        for batch in some:
+            step(batch)
+        times.append(time.perf_counter() - began)
+    print(1000 * statistics.median(times) / number)
+
+
+def resident():
+    """MiB of memory that this process holds."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+def memory():
+    """MiB of a training process, part by part (Linux)."""
+    print(python(__file__, "parts")[1], end="")
+
+
+def parts(number=1000):
+    marks = [("Python", resident())]
+    import torch  # noqa: F401
+
+    marks.append(("import torch", resident()))
+    import notebooks.training  # noqa: F401
+
+    marks.append(("the rest of the imports", resident()))
+    step, batches = prepare_training()
+    marks.append(("data, weights", resident()))
+    began = time.perf_counter()
+    for count, batch in enumerate(batches, start=1):
+        step(batch)
+        if count in (1, 10, 100, 200, 400, 600, 800, number):
+            marks.append((f"{count} steps", resident()))
+        if count == number:
+            break
+    for name, size in marks:
+        print(f"{name:26}{size:8,.0f} MiB")
+    print(f"{1000 * (time.perf_counter() - began) / number:.0f} ms a step")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ("start", "busy", "memory"):
+        {"start": start, "busy": busy, "memory": memory, "steps": steps, "parts": parts}[name]()

@@ -1,0 +1,52 @@
+"""Damaged files end a program in one line: 200 random examples (`make fuzz` tries 10,000)."""
+
+import sys
+import time
+
+import fuzz
+import pytest
+from conftest import ROOT, run_python
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits memory")
+
+
+def test_200_damaged_folders():
+    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "200")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "200 examples, nothing found" in done.stdout
+    for program in fuzz.commands(ROOT):
+        assert f"{program:10} exit status 2" in done.stdout, done.stdout
+
+
+def fails(argv):
+    raise KeyError("my slip")
+
+
+def tells_two_lines(argv):
+    print("error: one\nerror: two", file=sys.stderr)
+    return 2
+
+
+@pytest.mark.parametrize(
+    "program, status",
+    [
+        (fails, 99),
+        (tells_two_lines, 2),
+        (lambda argv: 1, 1),
+        (lambda argv: time.sleep(9), "hangs: over 0.2 seconds"),
+        (lambda argv: sys.exit("text"), 99),
+    ],
+)
+def test_a_fault_would_be_found(tmp_path, monkeypatch, program, status):
+    monkeypatch.setattr(fuzz, "SECONDS", 0.2)
+    told = tmp_path / "told"
+    told.touch()
+    assert fuzz.run_child(program, [], tmp_path, told) == status
+    with pytest.raises(AssertionError, match="what was done"):
+        fuzz.judge(status, told.read_text(), "what was done")
+
+
+def test_a_change_elsewhere_would_be_found(tmp_path):
+    before = fuzz.state(tmp_path)
+    (tmp_path / "new").touch()
+    assert fuzz.state(tmp_path) != before

@@ -1,0 +1,124 @@
+"""Lines are translated as they come, in order, and memory does not grow with their number."""
+
+import itertools
+import os
+import queue
+import subprocess
+import sys
+import threading
+
+import pytest
+from conftest import ROOT
+from notebooks.setup import InputError
+
+from notebooks import translation
+from notebooks.stream import rounds, translate_lines
+
+
+def test_a_line_is_answered_before_the_next_is_there():
+    coming = queue.Queue()
+    found = rounds(iter(coming.get, None))
+    for text in ("one", "two", "three"):
+        coming.put(text)
+        assert next(found) == [text]
+    coming.put(None)
+    assert list(found) == []
+
+
+def test_many_lines_come_in_large_pieces_in_their_order():
+    pieces = []
+    for piece in rounds(iter(range(10_000)), size=100):
+        pieces.append(piece)
+        assert 1 <= len(piece) <= 100
+    assert list(itertools.chain(*pieces)) == list(range(10_000))
+
+
+def test_reading_stays_a_round_ahead_at_most():
+    taken = itertools.count()
+    found = rounds(taken, size=50)
+    for _ in range(10):
+        done = sum(map(len, itertools.islice(found, 1)))
+        assert 1 <= done <= 50
+    assert next(taken) <= 10 * 50 + 50 + 2
+
+
+def test_an_error_comes_after_the_lines_before_it():
+    def lines():
+        yield from "ab"
+        raise InputError("line 3: bad")
+
+    read = []
+    with pytest.raises(InputError, match="line 3: bad"):
+        for piece in rounds(lines()):
+            read += piece
+    assert read == ["a", "b"]
+
+
+def program(run, **options):
+    """The translation program, with pipes to and from it."""
+    command = [sys.executable, "-m", "notebooks.translation", "--run", str(run)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, cwd=ROOT, env=environment, **pipes, **options)
+
+
+def read_line(file, seconds=60):
+    """The next line of a pipe. Raises queue.Empty when it does not come."""
+    found = queue.Queue()
+    threading.Thread(target=lambda: found.put(file.readline()), daemon=True).start()
+    return found.get(timeout=seconds)
+
+
+def test_a_pipe_that_stays_open_is_answered_line_by_line(finished_run):
+    with program(finished_run) as running:
+        for text in (b"Good morning.\n", b"\n", b"Yes.\n"):
+            running.stdin.write(text)
+            running.stdin.flush()
+            assert read_line(running.stdout).endswith(b"\n")
+        running.stdin.close()
+        assert running.stdout.read() == b"" and running.stderr.read() == b""
+        assert running.wait() == 0
+
+
+def test_who_stops_reading_ends_it_quietly(finished_run):
+    with program(finished_run) as running:
+        running.stdin.write(b"Good morning.\n")
+        running.stdin.flush()
+        assert read_line(running.stdout)
+        running.stdout.close()
+        running.stdin.write(b"Yes.\n")
+        running.stdin.close()
+        assert running.stderr.read() == b"" and running.wait() == 141
+
+
+def test_bytes_that_are_not_utf8(finished_run, tmp_path, capsys):
+    (tmp_path / "bad.txt").write_bytes(b"Yes.\n\xff\n")
+    options = ["--run", str(finished_run), "--input", str(tmp_path / "bad.txt")]
+    assert translation.main(options) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "bad.txt, line 2, byte 1: not UTF-8" in captured.err
+    with program(finished_run) as running:  # what comes from a pipe is answered until then
+        out, told = running.communicate(b"Yes.\n\xff\nNo.\n")
+        assert out.count(b"\n") == 1 and b"line 2, byte 1: not UTF-8" in told
+        assert running.returncode == 2
+
+
+def test_numbers_of_lines_go_on_over_the_rounds(capsys, tmp_path):
+    (tmp_path / "text").write_text("a\n" * 5000)
+    starts = []
+
+    def translate(texts, first, bar):
+        starts.append((first, len(texts)))
+        return texts
+
+    translate_lines(lambda: translate, path=tmp_path / "text")
+    assert capsys.readouterr().out == "a\n" * 5000
+    assert starts[0][0] == 1 and len(starts) > 2
+    assert all(a + n == b for (a, n), (b, _) in itertools.pairwise(starts))
+
+
+def test_a_long_line_is_cut_and_named_by_its_number(finished_run, capsys):
+    translator = translation.Translator.load(finished_run)
+    longest = translator.config.max_length
+    translator.translate(["Yes.", "a " * 2 * longest], 1, first=2001)
+    assert capsys.readouterr().err == f"line 2002: cut after {longest} tokens\n"
