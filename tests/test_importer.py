@@ -53,7 +53,7 @@ def test_every_notebook_imports():
 
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
-PLAIN_AFTER_14 = ["processes", "run_folder"]
+PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
 LAST = ["export"]
 
 

@@ -9,6 +9,7 @@ parameters is kept equal stands beside each change.
 """
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import statistics
@@ -66,6 +67,8 @@ def solution(name):
             if f"def {name}(" in exercise.solution or f"class {name}(" in exercise.solution:
                 cells = other_cells(nbformat.read(path, as_version=4).cells)
                 names = namespace(path.stem[3:], cells)
+                # the module's own classes, not those of its cells, run once more
+                names |= vars(importlib.import_module(f"notebooks.{path.stem[3:]}"))
                 exec(exercise.solution, names)
                 return names[name]
     raise LookupError(f"no notebook has a solution called {name}")
