@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab bench bench-full ablation fuzz train-large
+.PHONY: run test lab bench bench-full train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
@@ -24,14 +24,6 @@ bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 c
 bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
 	$(BIN)/python tests/benchmarks/bench.py --full
 
-ablation: .venv/ready  ## train `small` once as it is and once without each part, 45 minutes on 2 cores: notebooks/ablation.json
-	$(BIN)/python tests/benchmarks/ablation.py
-
-EXAMPLES ?= 10000
-SEED ?= 0
-fuzz: .venv/ready  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
-	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
-
 DATA ?= data_large
 RUN ?= runs/large
 PROCESSES ?= $(shell nvidia-smi --list-gpus 2>/dev/null | grep -c GPU | sed 's/^0$$/1/')
@@ -49,10 +41,18 @@ train-large: .venv/ready  ## train the paper's base model on DATA, one process f
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: notebooks versions pages student grade
+.PHONY: notebooks ablation fuzz versions pages student grade
 notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
+
+ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, an hour and a quarter on 2 cores: notebooks/ablation.json
+	$(BIN)/python tests/benchmarks/ablation.py
+
+EXAMPLES ?= 10000
+SEED ?= 0
+fuzz: .venv/ready  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
+	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
 versions: .venv/ready  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py

@@ -18,10 +18,12 @@ def translate_lines(load, texts=(), path=None):
     `load` gives the function that translates a list of texts; it takes its time, and reading begins
     before. Each line is answered as it comes, and many together where many wait, so memory does not
     grow with their number. Raises InputError for bytes that are not UTF-8, before any work where a
-    file holds them, and when there is nothing to translate.
+    file holds them, and when there is nothing to translate or nowhere to write.
     """
     if not texts and not path and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
+    if sys.stdout is None:
+        raise InputError("standard output is closed: give translations somewhere to go")
     total = sum(1 for _ in read_lines(path)) if path else None
     lines = enumerate(texts, start=1) if texts else read_lines(path or sys.stdin.fileno())
     waiting = rounds(lines)
@@ -30,9 +32,8 @@ def translate_lines(load, texts=(), path=None):
     with tqdm(total=total, unit="sentence", disable=not shown) as bar:
         for found in waiting:
             numbers, sentences = zip(*found)
-            for line in translate(sentences, first=numbers[0], bar=bar):
-                print(one_line(line))
-            sys.stdout.flush()
+            translations = translate(sentences, first=numbers[0], bar=bar)
+            print(*map(one_line, translations), sep="\n", flush=True)
 
 
 def rounds(lines, size=2000):

@@ -319,3 +319,27 @@ def test_a_broken_vocabulary_is_named(tmp_path, content):
         (tmp_path / "vocabulary.src.json").write_text(content)
     with pytest.raises(InputError, match="vocabulary.src.json"):
         Tokenizer.load(tmp_path / "vocabulary.src.json")
+
+
+def test_an_epoch_has_few_shapes():
+    """Each new shape costs time and memory, so lengths are rounded up, and nothing is lost by it."""
+    random = np.random.default_rng(0)
+    items = [
+        ([5] * int(a) + [EOS], [BOS, *[5] * int(b), EOS])
+        for a, b in random.integers(1, 40, (3000, 2))
+    ]
+    lengths = np.array([[len(source), len(target) - 1] for source, target in items])
+
+    class Items(list):
+        """A data set."""
+
+    data = Items(items)
+    shapes, tokens = set(), 0
+    for batch in make_dataloader(data, TokenBatchSampler(lengths, 1024)):
+        for ids in (batch.src, batch.tgt_in):
+            assert ids.shape[1] % 4 == 0 and ids.numel() <= 1024
+        shapes.add((batch.src.shape, batch.tgt_in.shape))
+        tokens += (batch.tgt_out != PAD).sum().item()
+    assert tokens == lengths[:, 1].sum()
+    plain = {(len(rows), *lengths[rows].max(axis=0)) for rows in TokenBatchSampler(lengths, 1024)}
+    assert len(shapes) < 0.7 * len(plain)

@@ -122,3 +122,15 @@ def test_a_long_line_is_cut_and_named_by_its_number(finished_run, capsys):
     longest = translator.config.max_length
     translator.translate(["Yes.", "a " * 2 * longest], 1, first=2001)
     assert capsys.readouterr().err == f"line 2002: cut after {longest} tokens\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of Unix")
+@pytest.mark.parametrize(
+    "closed, words", [("<&-", b"nothing to translate"), (">&-", b"standard output is closed")]
+)
+def test_streams_that_are_closed(finished_run, closed, words):
+    text = "" if closed == "<&-" else "Yes."
+    shell = f'exec "{sys.executable}" -m notebooks.translation --run "$0" {text} {closed}'
+    done = subprocess.run(["sh", "-c", shell, finished_run], cwd=ROOT, capture_output=True)
+    assert done.returncode == 2 and done.stderr.startswith(b"error: ") and words in done.stderr
+    assert done.stderr.count(b"\n") == 1

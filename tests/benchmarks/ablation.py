@@ -191,7 +191,8 @@ def run_row(name, parts, seed, data, runs, config):
         torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, seed=seed, **PAPER.get(name, {}))
     with changed(parts):
-        records = run_training(data, config, run, restart=True)
+        # Muon keeps its state in no checkpoint
+        records = run_training(data, config, run, restart="Muon" in parts)
         scores, pairs, _ = score(run, data, "test")
         count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
     curve = {
