@@ -322,7 +322,7 @@ def test_a_broken_vocabulary_is_named(tmp_path, content):
 
 
 def test_an_epoch_has_few_shapes():
-    """Each new shape costs time and memory, so lengths are rounded up, and nothing is lost by it."""
+    """Each new shape costs time and memory: lengths are rounded up, and no token is lost."""
     random = np.random.default_rng(0)
     items = [
         ([5] * int(a) + [EOS], [BOS, *[5] * int(b), EOS])

@@ -8,6 +8,7 @@ import importlib
 import re
 
 import nbformat
+import prose
 import pytest
 from conftest import ROOT
 
@@ -103,6 +104,31 @@ def test_the_longest_lessons_stay_short(name, cells):
     for node in (node for text in exported for node in ast.walk(ast.parse(text))):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno + 1 <= 25, node.name
+
+
+def test_few_long_asides(notebook):
+    """Sentences inside sentences are hard to read: parentheses and dashes around eight words."""
+    assert prose.share_of_asides(notebook) < 0.05, prose.asides(notebook)
+
+
+def test_an_aside_is_found():
+    text = "A word (one two three four five six seven eight) and – one two three – more (so)."
+    cell = nbformat.v4.new_markdown_cell
+    found = nbformat.v4.new_notebook(cells=[cell(text), cell("No (`a b c d e f g h i`) code.")])
+    assert [prose.count(aside) for aside in prose.asides(found)] == [8]
+    assert prose.share_of_asides(found) == 8 / (prose.count(text) + 3)
+
+
+def test_what_came_since_then(notebook, path):
+    """A box at the end of the module's section: short, with a source; 00 has no module."""
+    cells = notebook.cells
+    boxes = [n for n, cell in enumerate(cells) if cell.source.startswith("> **Since then.** ")]
+    assert len(boxes) == (path.stem != "00_setup")
+    for number in boxes:
+        text = cells[number].source
+        assert cells[number + 1].source.startswith("## ")
+        assert all(line.startswith(">") for line in text.splitlines())
+        assert prose.count(text) <= 120 and re.search(r"\b(19|20)\d\d\b", text)
 
 
 def test_utils_is_thin():
