@@ -58,7 +58,7 @@ from notebooks.data_preparation import (
     split_files,
     split_lines,
 )
-from notebooks.setup import Config, InputError, parse_command, run_command
+from notebooks.setup import Config, InputError, parse_command, read_json, run_command
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
@@ -712,6 +712,7 @@ def prepare(data, config, workers=None, output=None):
                     # of no use for data that has been mended: that has another fingerprint
                     shutil.rmtree(folder)
                     raise
+                report["checksum"] = checksum(folder, report)
                 write_json(folder / "report.json", report)
                 print_report(report)
     shutil.rmtree(folder / "work", ignore_errors=True)
@@ -777,8 +778,25 @@ class PreparedDataset(Dataset):
         return src + [EOS], [BOS, *tgt, EOS]
 
 
+def checksum(folder, report):
+    """SHA-256 of a report but for this entry, and of all files that it reports on."""
+    told = {name: value for name, value in report.items() if name != "checksum"}
+    found = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for path in sorted([*folder.glob("*.arrow"), *folder.glob("*.npy"), *folder.glob("*.json")]):
+        if path.name != "report.json":
+            with path.open("rb") as file:
+                found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
+
+
 def load_prepared(folder):
-    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder."""
+    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder.
+
+    Raises InputError when a file is not as it was written, which takes a second for each GB.
+    """
+    report = read_json(folder / "report.json")
+    if report.get("checksum") != checksum(folder, report):
+        raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
     sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
     return *load_tokenizers(Path(folder)), *sets
 

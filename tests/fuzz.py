@@ -47,7 +47,7 @@ VALUES = [None, True, False, 0, 1, -1, 0.5, 1e308, float("nan"), float("inf"), 2
 
 
 def make_folders(base):
-    """An unfinished run and its data folder, and the same data as .jsonl and Parquet."""
+    """An unfinished run and its data folder, the same data as .jsonl and Parquet, prepared too."""
     data, run = base / "data", base / "run"
     data.mkdir()
     for split, number in (("train", 60), ("dev", 10), ("test", 5)):
@@ -62,7 +62,9 @@ def make_folders(base):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (base / "lines" / f"{split}.jsonl").write_text(text, encoding="utf-8")
         parquet.write_table(pa.Table.from_pylist(rows), base / "columns" / f"{split}.parquet")
-    run_training(data, replace(Config.preset("tiny"), **SETTINGS), run)
+    config = replace(Config.preset("tiny"), **SETTINGS)
+    data_large.prepare.prepare(base / "lines", config, 1, base / "prepared")
+    run_training(data, config, run)
     shutil.rmtree(run / "checkpoints" / "step-4")
 
 
@@ -81,6 +83,8 @@ def commands(work):
         "input": (translation.main, ["--run", run, "--input", data / "test.tsv"], data),
         "jsonl": (training.main, ["--data", work / "lines", "--run", work / "new", *OPTIONS],
                   work / "lines"),
+        "prepared": (training.main, ["--data", work / "lines", "--run", work / "new", *OPTIONS],
+                     work / "prepared"),
         "parquet": (training.main, ["--data", work / "columns", "--run", work / "new", *OPTIONS],
                     work / "columns"),
     }  # fmt: skip

@@ -740,3 +740,22 @@ def test_two_formats_for_one_split_are_an_error(tmp_path):
     (tmp_path / "dev.jsonl").write_text("{}")
     with pytest.raises(InputError, match="dev is there as .tsv and as .jsonl"):
         read_split(tmp_path, "dev", Config())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["report.json", "train-00000.arrow", "dev.lengths.npy", "vocabulary.src.json"],
+)
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut short", "a bit flipped"])
+def test_a_damaged_prepared_folder_says_so(plain, tmp_path, name, damage):
+    folder = tmp_path / "prepared"
+    shutil.copytree(plain[1], folder)
+    path = next(folder.glob(name.replace("00000", "*")))
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if damage != "missing":
+        content[len(content) // 2] ^= 1
+        kept = {"empty": 0, "cut short": len(content) // 2}.get(damage, len(content))
+        path.write_bytes(content[:kept])
+    with pytest.raises(InputError, match="damaged. Delete this|missing|not JSON|no JSON object"):
+        load_prepared(folder)
