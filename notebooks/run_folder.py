@@ -1,22 +1,26 @@
 """A run on the disk, found again after a kill: `RunFolder`, used by notebooks 15 and 16.
 
-A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, model.safetensors (the
-weights to translate with), log.jsonl, scores.json, and checkpoints/step-N/ with weights, Adam's
-moments and state.json. Every file but the log is written under a temporary name and then renamed,
-so it is old or new and never half; the log is appended to, and what is no record in it is skipped.
-The file `lock` is held by the process that trains in the folder.
+A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
+run: command, versions, device, commit), model.safetensors (the weights to translate with),
+log.jsonl, scores.json, and checkpoints/step-N/ with weights, Adam's moments and state.json. Every
+file but the log is written under a temporary name and then renamed, so it is old or new and never
+half; the log is appended to, and what is no record in it is skipped. The file `lock` is held by the
+process that trains in the folder.
 """
 
 import hashlib
 import json
 import math
+import platform
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -27,9 +31,9 @@ from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
 from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
 from notebooks.processes import any_process, processes
 from notebooks.setup import Config, InputError, Stopped, check_fields, read_form
-from utils import device, native_dtype, regular, write_json, write_whole
+from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
-FILES = ["scores.json", "log.jsonl", "model.safetensors", "vocabulary.src.json",
+FILES = ["scores.json", "log.jsonl", "model.safetensors", "made.json", "vocabulary.src.json",
          "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
@@ -191,6 +195,7 @@ class RunFolder:
         """Writes vocabularies and settings: a folder with config.json holds a run."""
         source.save(self.path / "vocabulary.src.json")
         target.save(self.path / "vocabulary.tgt.json")
+        write_json(self.path / "made.json", what_makes_it())
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
         write_json(self.path / "config.json", asdict(settled))
 
@@ -288,7 +293,8 @@ class RunFolder:
         self.check_numbers(loss, self.norm, more.get("dev_loss", 0))
         record = {"step": self.progress.step, "epoch": self.progress.epoch, "loss": loss,
                   "learning_rate": self.learning_rate, "grad_norm": float(self.norm), **more,
-                  "tokens_per_second": speed, "seconds": seconds}  # fmt: skip
+                  "tokens_per_second": speed, "seconds": seconds,
+                  "time": now(), "memory_mib": memory()}  # fmt: skip
         self.records.append(record)
         self.bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
         if processes().is_main_process:
@@ -355,6 +361,41 @@ class RunFolder:
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
 
 
+def now():
+    """The time as text, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def memory():
+    """The most MiB that this process has held so far: of a GPU if it uses one, else of the machine.
+
+    None where the system does not tell.
+    """
+    if device().type == "cuda":
+        return torch.cuda.max_memory_allocated() >> 20
+    try:
+        import resource  # Linux and macOS have it
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # in which they count
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20
+
+
+def what_makes_it():
+    """Command, versions, device, the course's commit if Git knows one, and the time."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):  # no Git here
+        commit = ""
+    gpu = torch.cuda.get_device_name() if device().type == "cuda" else ""
+    return {"command": sys.argv, "time": now(), "commit": commit or None,
+            "python": platform.python_version(), "torch": torch.__version__,
+            "system": platform.platform(), "device": f"{device()} {gpu}".strip(),
+            "threads": torch.get_num_threads(),
+            "processes": processes().num_processes}  # fmt: skip
+
+
 def step_folders(folder, ending):
     """The folders in it that are called step-NUMBER and this ending."""
     name = re.compile(f"step-[0-9]+{re.escape(ending)}")
@@ -370,7 +411,7 @@ def parse_record(line):
     """A line of the log as a dict, with all of RECORD and numbers only but for samples; or None."""
     try:
         record = json.loads(line.decode())
-        numbers = [record[name] for name in record.keys() - {"samples"}]
+        numbers = [record[name] for name in record.keys() - {"samples", "time", "memory_mib"}]
         whole = record.keys() >= RECORD and type(record["step"]) is int
         return record if whole and all(map(math.isfinite, numbers)) else None
     except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):

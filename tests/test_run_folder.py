@@ -3,11 +3,13 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 
 import pytest
 import torch
@@ -130,15 +132,15 @@ def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
 
 def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     names = {path.name for path in finished_run.iterdir()}
-    files = "config.json vocabulary.src.json vocabulary.tgt.json model.safetensors log.jsonl"
-    assert names == {*files.split(), "checkpoints", "lock"}
+    files = "config.json made.json vocabulary.src.json vocabulary.tgt.json model.safetensors"
+    assert names == {*files.split(), "log.jsonl", "checkpoints", "lock"}
     config = json.loads((finished_run / "config.json").read_text())
     assert config["dtype"] == native_dtype()
     assert Config(**config) == replace(Config.preset("tiny"), dtype=config["dtype"])
     records = read_records(finished_run)
     assert [record["step"] for record in records if "dev_loss" in record] == [20, 40]
     assert records[-1]["dev_loss"] < records[0]["dev_loss"]
-    keys = "step epoch loss learning_rate grad_norm tokens_per_second seconds"
+    keys = "step epoch loss learning_rate grad_norm tokens_per_second seconds time"
     assert set(keys.split()) <= records[0].keys()
 
 
@@ -275,3 +277,15 @@ def test_a_run_of_before_december_2026_goes_on(small_data, tmp_path):
     path = tmp_path / "checkpoints" / "step-10" / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parts": 1}))
     assert run_training(small_data, config, tmp_path)[-1]["step"] == 20
+
+
+def test_a_run_says_what_made_it(finished_run):
+    made = json.loads((finished_run / "made.json").read_text())
+    assert made["torch"] == torch.__version__ and made["command"] == sys.argv
+    assert made["device"] == "cpu" and made["processes"] == 1
+    assert made["commit"] is None or re.fullmatch("[0-9a-f]{40}", made["commit"])
+    times = [datetime.fromisoformat(made["time"])]
+    times += [datetime.fromisoformat(record["time"]) for record in read_records(finished_run)]
+    assert times == sorted(times) and times[0].tzinfo is not None
+    sizes = [record["memory_mib"] for record in read_records(finished_run)]
+    assert sizes == sorted(sizes) and 100 < sizes[0] < 100_000
