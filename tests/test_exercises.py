@@ -60,7 +60,7 @@ WRONG = {
     ("13", 2): ("part, criterion)", "part, criterion); total = _", "weighs small parts too much"),
     ("14", 1): ("(step - warmup_steps) / (total_steps - warmup_steps)", "step / total_steps",
                 "does t begin after the warm-up?"),
-    ("14", 2): ("/ (1 - beta1 ** state[\"step\"])", "", "corrected for having started at 0?"),
+    ("14", 2): ("gradient.lerp(mean, momentum)", "mean", "look ahead as Nesterov"),
     ("15", 1): ("(loss / tokens).back", "(loss / count).back", "by the tokens of the whole"),
     ("15", 2): ("if norm > max_norm:", "if True:", "was scaled up"),
     ("15", 3): (".mean(dim=0)", ".sum(dim=0)", "that is the sum"),
