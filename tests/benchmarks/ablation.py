@@ -18,7 +18,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial
-from pathlib import Path
 from unittest import mock
 
 import torch
