@@ -89,7 +89,7 @@ MAP = [
     (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6),
     (5, "05 norm", 7.45, 6.45, 1.35, 0.6), (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7),
     (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
-    (10, "10 Transformer: all in the frame, and the generator, here", 1.9, 9.4, 7.2, 0.7),
+    (10, "10 Transformer: the whole frame, plus the generator", 1.9, 9.4, 7.2, 0.7),
     (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
     (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7),
     (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),

@@ -26,7 +26,7 @@ WRONG = {
     ("02", 2): ("torch.nn.functional.normalize(table, dim=1)", "table", "only because it is long"),
     ("03", 1): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]",
                 "`start` has no effect"),
-    ("03", 2): (" / (1 - p)", "", "divide the survivors by 1 - p"),
+    ("03", 2): ("x[..., 0::2], x[..., 1::2]", "x.chunk(2, dim=-1)", "numbers 2i and 2i + 1"),
     ("04", 1): ("/ math.sqrt(len(query)) for", "for", "not divided by √d_k"),
     ("04", 2): ("[h * d_k : (h + 1) * d_k].T", "[:, h * d_k : (h + 1) * d_k]",
                 "a head owns 4 of the 12 outputs"),
