@@ -1,0 +1,81 @@
+"""The models that `make ablation` trains: as large, working with a cache, able to learn."""
+
+import sys
+
+import pytest
+import torch
+from conftest import ROOT, TINY, random_batch
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.setup import replace
+from notebooks.training import train_step
+
+from notebooks import make_model, training
+
+sys.path.append(str(ROOT / "tests" / "benchmarks"))
+import ablation
+
+CONFIG = replace(TINY, num_heads=4, d_ff=128)
+KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"]]
+
+
+def model_with(parts, config=CONFIG):
+    torch.manual_seed(0)
+    with ablation.changed(parts):
+        return make_model.make_model(config, 12, 12)
+
+
+@pytest.mark.parametrize("parts", KINDS, ids=lambda parts: "+".join(parts))
+def test_as_many_parameters(parts):
+    ours, plain = ablation.size(model_with(parts)), ablation.size(model_with([]))
+    assert abs(ours / plain - 1) < 0.02
+
+
+@pytest.mark.parametrize("parts", KINDS, ids=lambda parts: "+".join(parts))
+def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
+    model, batch = model_with(parts).double().eval(), random_batch(1, [5, 5], [6, 6])
+    memory = model.encode(batch.src, batch.src_mask)
+    whole = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask)
+    cache = model.new_cache()
+    for place in range(batch.tgt_in.shape[1]):
+        newest = batch.tgt_in[:, place : place + 1]
+        one = model.decode(newest, memory, batch.src_mask, None, cache)
+        assert torch.allclose(one[:, 0], whole[:, place], atol=1e-10)
+
+
+@pytest.mark.parametrize("parts", KINDS[:-1], ids=lambda parts: "+".join(parts))
+def test_it_learns_and_differs(parts):
+    batch, criterion = random_batch(2, [5] * 8, [6] * 8), LabelSmoothing(0)
+    model = model_with(parts)
+    with ablation.changed(parts):
+        optimizer, schedule = training.make_optimizer(model, CONFIG)
+    losses = []
+    for _ in range(40):
+        loss, tokens, _ = train_step(model, batch, criterion, optimizer, CONFIG)
+        schedule.step()
+        losses.append((loss / tokens).item())
+    assert losses[-1] < losses[0] - 0.5
+    plain = model_with([])
+    plain_optimizer, _ = training.make_optimizer(plain, CONFIG)
+    plain_losses = [train_step(plain, batch, criterion, plain_optimizer, CONFIG)[0] for _ in "ab"]
+    assert abs(plain_losses[-1].item() - losses[1] * tokens.item()) > 1e-4
+
+
+def test_a_row_is_trained_scored_and_found_again(tmp_path, small_data):
+    options = dict(seed=0, data=small_data, runs=tmp_path, config=replace(CONFIG, steps=4))
+    row = ablation.run_row("RoPE", ["RoPE"], **options)
+    assert ablation.last(row) > 0 and row["sentences"] == 20
+    assert ablation.run_row("RoPE", ["RoPE"], **options) == row
+    gathered = ablation.gather([row, {**row, "seed": 1}], CONFIG, {"RoPE": 1.1})
+    assert [len(entry["dev_loss"]) for entry in gathered["rows"]] == [2]
+
+
+def test_what_helped_is_what_beats_every_seed_as_it_is():
+    rows = [dict(name="as it is", dev_loss={"9": value}) for value in (2.0, 2.1)]
+    for name, values in zip(ablation.SINCE, [(1.8, 2.1), (1.99, 2.1), (2.0, 2.2)] * 2):
+        rows += [dict(name=name, dev_loss={"5": 9, "9": value}) for value in values]
+    assert ablation.helped(rows) == [ablation.SINCE[0], ablation.SINCE[3]]
+
+
+def test_a_solution_that_is_not_there():
+    with pytest.raises(LookupError, match="no notebook has a solution called nothing_like_it"):
+        ablation.solution("nothing_like_it")
