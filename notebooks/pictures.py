@@ -302,25 +302,19 @@ def training_curves(records, axes=None, clip=None):
 
 
 def ablation_chart(rows):
-    """Dev loss and BLEU of models with one change each; the band is the spread as it is.
+    """Dev loss and BLEU of models with one change each, a dot for each seed.
 
-    `rows` are those of notebooks/ablation.json; each has one value for each seed.
+    `rows` are those of notebooks/ablation.json, the first as it is: the band is its spread.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(10, 0.9 + 0.34 * len(rows)), sharey=True)
-    colours = {"as it is": "black", "paper": COLOURS["wrong"], "since": COLOURS["train"]}
-    labels = {"as it is": "as it is", "paper": "a part taken away", "since": "changed since 2017"}
-    titles = ("Loss on dev, not smoothed", "Beam search on test")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)
+    titles = ("Loss on dev: left is better", "Beam search on test: right is better")
     for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, ("nats a token", "BLEU")):
-        plain = next(row[key] for row in rows if row["kind"] == "as it is")
-        axis.axvspan(min(plain), max(plain), color="#DDDDDD")
-        for kind, colour in colours.items():
-            points = [(value, place) for place, row in enumerate(rows) for value in row[key]
-                      if row["kind"] == kind]  # fmt: skip
-            axis.plot(*zip(*points), "o", color=colour, alpha=0.7, label=labels[kind])
+        axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
+        for place, row in enumerate(rows):
+            colour = COLOURS["train"] if place else "black"
+            axis.plot(row[key], [place] * len(row[key]), "o", color=colour, alpha=0.7)
         axis.set(title=title, xlabel=unit)
         axis.grid(axis="y", color="#EEEEEE")
     axes[0].set_yticks(range(len(rows)), [row["name"] for row in rows])
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, ncols=3, loc="upper center",
-                  bbox_to_anchor=(0.5, 0.0))  # fmt: skip
     return axes
