@@ -95,7 +95,7 @@ def prepare_training():
     return lambda batch: train_step(model, batch, criterion, optimizer, config), batches()
 
 
-def steps(number=16):
+def steps(number=8):
     """Milliseconds of a step with batches of known shapes: printed."""
     step, batches = prepare_training()
     some = [next(batches) for _ in range(number)]
