@@ -27,7 +27,7 @@ def model_with(parts, config=CONFIG):
 @pytest.mark.parametrize("parts", KINDS, ids=lambda parts: "+".join(parts))
 def test_as_many_parameters(parts):
     ours, plain = ablation.size(model_with(parts)), ablation.size(model_with([]))
-    assert abs(ours / plain - 1) < 0.02
+    assert abs(ours / plain - 1) < 0.03  # widths are rounded down, here from small ones
 
 
 @pytest.mark.parametrize("parts", KINDS, ids=lambda parts: "+".join(parts))

@@ -185,7 +185,9 @@ def run_row(name, parts, seed, data, runs, config):
         scores, pairs, _ = score(run, data, "test")
         count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
     curve = {
-        record["step"]: round(record["dev_loss"], 4) for record in records if "dev_loss" in record
+        str(record["step"]): round(record["dev_loss"], 4)
+        for record in records
+        if "dev_loss" in record
     }
     row = {"name": name, "seed": seed, "parts": sorted(parts), "dev_loss": curve}
     row["layers"] = count
