@@ -11,6 +11,7 @@ import torch
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.loss import compute_loss
 from notebooks.positional_encoding import sinusoids
+from notebooks.transformer import Transformer
 from torch import nn
 from torch.nn import functional as F
 
@@ -226,6 +227,8 @@ class TorchTransformer(nn.Module):
             tgt_key_padding_mask=tgt == PAD, memory_key_padding_mask=hidden,
         )  # fmt: skip
 
+    forward = Transformer.forward  # encode, decode, generator
+
 
 def marian(config, src_vocab_size, tgt_vocab_size):
     """Hugging Face's `MarianMTModel` of the same size, with random weights."""
@@ -259,3 +262,5 @@ class MarianParts(nn.Module):
             input_ids=tgt, attention_mask=tgt != PAD, encoder_hidden_states=memory,
             encoder_attention_mask=mask, use_cache=False,
         ).last_hidden_state  # fmt: skip
+
+    forward = Transformer.forward  # encode, decode, generator
