@@ -46,7 +46,7 @@ notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
 
-ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, an hour and a quarter on 2 cores: notebooks/ablation.json
+ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, two hours on 2 cores: notebooks/ablation.json
 	$(BIN)/python tests/benchmarks/ablation.py
 
 EXAMPLES ?= 10000
