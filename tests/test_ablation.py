@@ -63,10 +63,10 @@ def test_it_learns_and_differs(parts):
 def test_a_row_is_trained_scored_and_found_again(tmp_path, small_data):
     options = dict(seed=0, data=small_data, runs=tmp_path, config=replace(CONFIG, steps=4))
     row = ablation.run_row("RoPE", ["RoPE"], **options)
-    assert ablation.last(row) > 0 and row["sentences"] == 20
+    assert ablation.last(row) > 0 and row["sentences"] == 40
     assert ablation.run_row("RoPE", ["RoPE"], **options) == row
-    gathered = ablation.gather([row, {**row, "seed": 1}], CONFIG, {"RoPE": 1.1})
-    assert [len(entry["dev_loss"]) for entry in gathered["rows"]] == [2]
+    (entry,) = ablation.gather([row, {**row, "seed": 1}], {"RoPE": 1.1})
+    assert len(entry["dev_loss"]) == 2 and entry["time"] == 1.1
 
 
 def test_what_helped_is_what_beats_every_seed_as_it_is():
