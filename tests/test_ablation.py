@@ -15,7 +15,7 @@ sys.path.append(str(ROOT / "tests" / "benchmarks"))
 import ablation
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)
-KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"]]
+KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"], ["no factor"]]
 
 
 def model_with(parts, config=CONFIG):
@@ -42,7 +42,7 @@ def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
         assert torch.allclose(one[:, 0], whole[:, place], atol=1e-10)
 
 
-@pytest.mark.parametrize("parts", KINDS[:-1], ids=lambda parts: "+".join(parts))
+@pytest.mark.parametrize("parts", KINDS[:-2], ids=lambda parts: "+".join(parts))
 def test_it_learns_and_differs(parts):
     batch, criterion = random_batch(2, [5] * 8, [6] * 8), LabelSmoothing(0)
     model = model_with(parts)

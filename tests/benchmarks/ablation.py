@@ -23,12 +23,13 @@ from unittest import mock
 import torch
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.input_embedding import InputEmbedding
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.layer_norm import LayerNorm
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.positional_encoding import PositionalEncoding
-from notebooks.setup import Config, read_json, replace
+from notebooks.setup import Config, replace
 from notebooks.training import run_training, train_step
 from notebooks.transformer import Transformer
 from notebooks.translation import score
@@ -36,6 +37,7 @@ from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
+from notebooks.programs import read_json
 from utils import ROOT, device, native_dtype, precision, write_json
 
 sys.path.append(str(ROOT / "tools"))
@@ -47,6 +49,7 @@ AS_IT_IS = "as it is"
 GROUPS = 2  # of the four heads
 PAPER = {  # name: settings changed
     "no positions": {},
+    "no factor": {},  # words times sqrt(d_model)
     "one head": {"num_heads": 1},
     "no smoothing": {"smoothing": 0.0},
     "post-norm": {"norm": "post"},
@@ -126,6 +129,8 @@ def build(config, src_size, tgt_size, parts):
                     setattr(module, name, solution("RMSNorm")(config.d_model))
         if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
             module.table.zero_()
+        if isinstance(module, InputEmbedding) and "no factor" in parts:
+            module.scale = 1
     return model
 
 
@@ -259,7 +264,7 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
     run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
     plain = [(AS_IT_IS, [], seed) for seed in range(4)]
     later = [(name, [name], seed) for name in SINCE for seed in range(2)]
-    paper = [(name, [name] if name == "no positions" else [], 0) for name in PAPER]
+    paper = [(name, [] if PAPER[name] else [name], 0) for name in PAPER]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         since = list(pool.map(run, *zip(*plain, *later)))
         together = helped(since)
