@@ -290,10 +290,11 @@ def training_curves(records, axes=None, clip=None):
 def ablation_chart(rows):
     """Dev loss and BLEU of models with one change each, a dot for each seed.
 
-    `rows` are those of notebooks/ablation.json, the first as it is: the band is its spread.
+    `rows` are those of notebooks/ablation.json. The first is the model as it is: the band is its
+    spread.
     """
     figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)
-    titles = ("Loss on dev: left is better", "Beam search on test: right is better")
+    titles = ("Loss on dev: left is better", "Beam search on dev: right is better")
     for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, ("nats a token", "BLEU")):
         axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
         for place, row in enumerate(rows):
