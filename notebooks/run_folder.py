@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
 from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
-from notebooks.processes import any_process, processes
+from notebooks.processes import highest, processes
 from notebooks.setup import Config, InputError, Stopped, check_fields, read_form
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
@@ -157,8 +157,16 @@ class RunFolder:
                 else:
                     self.begin(config, source, target)
         processes().wait_for_everyone()
+        self.shared(self.path / "config.json")
         self.config = self.read_config()
         return self
+
+    def shared(self, path):
+        """The path. Raises InputError when this machine does not see what the first one sees."""
+        if not path.exists():
+            hint = "Several machines need one shared disk: give a --run on it"
+            raise InputError(f"{path}: is not here, though the first process has it. {hint}")
+        return path
 
     def clear(self):
         """Deletes what a run has written into its folder, and nothing else."""
@@ -233,10 +241,11 @@ class RunFolder:
         return self.progress
 
     def find_progress(self, model, optimizer, scheduler, data_sets):
-        """Reads the newest checkpoint, if there is one, and the log up to its step."""
-        folders = self.checkpoints()
-        if folders:
-            self.progress = load_checkpoint(folders[-1], model, optimizer, scheduler)
+        """Reads the first process's newest checkpoint, if there is one, and the log up to it."""
+        here = self.checkpoints() if processes().is_main_process else []
+        if step := highest(step_of(here[-1]) if here else 0):
+            newest = self.shared(self.path / "checkpoints" / f"step-{step}")
+            self.progress = load_checkpoint(newest, model, optimizer, scheduler)
         both = "".join(part.fingerprint for part in data_sets)
         fingerprint = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", fingerprint):
@@ -355,7 +364,7 @@ class RunFolder:
 
     def stop_if_asked(self, model, optimizer):
         """After SIGTERM in any process: saves, and raises Stopped in all of them."""
-        if any_process(bool(self.asked)) and not self.progress.finished:
+        if highest(len(self.asked)) and not self.progress.finished:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
@@ -425,10 +434,8 @@ def write_checkpoint(folder, model, optimizer, progress):
     temporary = folder.with_name(folder.name + ".tmp")
     temporary.mkdir(parents=True)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    moments = {}
-    for parameter, state in optimizer.state.items():
-        for key, value in state.items():
-            moments[f"{names[parameter]}.{key}"] = value
+    states = [(names[parameter], state) for parameter, state in optimizer.state.items()]
+    moments = {f"{name}.{key}": state[key] for name, state in states for key in state}
     write_tensors(temporary / "model.safetensors", dict(model.named_parameters()))
     write_tensors(temporary / "optimizer.safetensors", moments)
     write_json(temporary / "state.json", asdict(progress))
