@@ -68,7 +68,7 @@ def alone(small_data, tmp_path_factory):
 
 
 def take_steps():
-    """Losses and gradients of this process in three steps, whole and in three parts.
+    """Losses and gradients of this process in four steps, whole and in three parts.
 
     The second batch has fewer rows than there are processes. The third has a sentence that is
     longer than the table of positions, which grows in one process only.
@@ -80,7 +80,7 @@ def take_steps():
         model = random_model(rank, dtype=torch.float32)  # DDP gives all the first one's weights
         batch_loss = synchronised(BatchLoss(model, LabelSmoothing(0.1)))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3)]):
+        for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
             rows = random_items(step, lengths, [4, 7, 2, 3, 6])
             figures = train_step(batch_loss, Batch.collate(rows[rank::count]), optimizer, config)
             for name, tensor in zip(("loss", "tokens", "norm"), figures):

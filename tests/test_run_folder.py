@@ -19,7 +19,7 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, InputError, Stopped, replace
 from notebooks.training import run_training, train_step
 
-from notebooks import training
+from notebooks import data_preparation, training
 from notebooks.run_folder import RunFolder
 from utils import native_dtype
 
@@ -55,6 +55,49 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
         run_training(small_data, config, tmp_path / "run", on_log=cut_power)
     run_training(small_data, config, tmp_path / "run")
     assert_same_run(straight, tmp_path / "run")
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # there is no GPU to read it
+def test_workers_prepare_batches_ahead_and_change_nothing(
+    small_data, straight, tmp_path, monkeypatch
+):
+    """As where there is a GPU. They are ahead of the step at which the run is cut."""
+    monkeypatch.setattr(data_preparation, "WORKERS", 2)
+    config = replace(TINY, eval_steps=10)
+
+    def stop(records):
+        if records[-1]["step"] == 20:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        run_training(small_data, config, tmp_path, on_log=stop)
+    run_training(small_data, config, tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+def test_a_sigterm_to_all_processes_of_a_run_with_workers(small_data, tmp_path):
+    """A cluster sends it to the workers too, and training still needs them for its last step."""
+    program = """
+from notebooks import data_preparation, training
+data_preparation.WORKERS = 2
+raise SystemExit(training.main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    options = "--config tiny --dtype float32 --steps 100000 --eval-steps 50 --run".split()
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "program.py", "--data", small_data, *options, tmp_path / "run"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    deadline, folder = time.time() + 120, RunFolder(tmp_path / "run")
+    while not folder.checkpoints() and time.time() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGTERM)
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 143, errors
+    assert f"asked to stop at {folder.checkpoints()[-1].name.replace('-', ' ')}, saved" in errors
+    assert "worker" not in errors
 
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
@@ -110,14 +153,16 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
     assert count == 1 or not torch.equal(kept[name], parts[-1][name])
 
 
-@pytest.mark.parametrize("keep", ["best", "last"])
+@pytest.mark.parametrize("keep", ["best", "last", "average"])
 def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
     losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
     monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
-    config = replace(TINY, eval_steps=5, patience=3, keep=keep)
+    config = replace(TINY, eval_steps=5, patience=3, keep=keep, checkpoints=4)
     records = run_training(small_data, config, tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
+    folders = RunFolder(tmp_path).checkpoints()
+    assert [folder.name for folder in folders] == ["step-10", "step-15", "step-20", "step-25"]
     assert run_training(small_data, config, tmp_path) == records
 
 
