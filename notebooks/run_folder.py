@@ -36,6 +36,7 @@ from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 FILES = ["scores.json", "log.jsonl", "model.safetensors", "made.json", "vocabulary.src.json",
          "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
+PROJECT = "transformer"  # what a tracker calls all our runs
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
@@ -175,8 +176,8 @@ class RunFolder:
             shutil.rmtree(checkpoint)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
+        for path in [*map(self.path.joinpath, FILES), *self.path.glob(f"{PROJECT}/events.out.*")]:
+            path.unlink(missing_ok=True)
         self.clear_temporary()
 
     def clear_temporary(self):
@@ -368,6 +369,29 @@ class RunFolder:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
+
+
+def tracked(on_log, name, folder):
+    """The function `on_log`, which then also gives each record's numbers to a tracker, if named.
+
+    TensorBoard writes into the run's folder. InputError where the tracker's package is missing.
+    """
+    from accelerate import Accelerator, tracking
+
+    if not name:
+        return on_log
+    if name not in map(str, tracking.get_available_trackers()):
+        raise InputError(f"--tracker {name}: it is not installed. Try: pip install {name}")
+    tracker = Accelerator(cpu=device().type != "cuda", log_with=name, project_dir=folder)
+
+    def log(records):
+        if not tracker.trackers:  # the folder is ready only now
+            tracker.init_trackers(PROJECT)
+        numbers = {key: value for key, value in records[-1].items() if type(value) in (int, float)}
+        tracker.log(numbers, step=numbers.pop("step"))
+        on_log(records)
+
+    return log
 
 
 def now():

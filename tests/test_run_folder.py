@@ -13,6 +13,7 @@ from datetime import datetime
 
 import pytest
 import torch
+from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
 from notebooks.make_model import make_model, read_tensors
 from notebooks.optimizer_schedule import make_optimizer
@@ -312,6 +313,55 @@ def test_weights_worth_translating_with_are_there_after_every_evaluation(small_d
         config = replace(TINY, steps=30, eval_steps=10, keep=keep)
         run_training(small_data, config, run, on_log=look)
         assert seen == [False, True, True]  # the record is written before the weights
+
+
+def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeypatch):
+    """The way to all of Accelerate's trackers, with one of ours in TensorBoard's place."""
+    told = []
+
+    class Tracker(tracking.GeneralTracker):
+        name, requires_logging_directory = "tensorboard", True
+        tracker = None
+
+        def __init__(self, project, folder):
+            super().__init__()
+            told.append((project, str(folder)))
+
+        def start(self):
+            pass
+
+        def log(self, values, step, **_):
+            told.append((step, values))
+
+    here = [tracking.LoggerType.TENSORBOARD]
+    monkeypatch.setattr(tracking, "get_available_trackers", lambda: here)
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
+    options = "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --run".split()
+    assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert told[0] == ("transformer", str(tmp_path)) and [step for step, _ in told[1:]] == [5, 10]
+    for record, (_, values) in zip(read_records(tmp_path), told[1:], strict=True):
+        assert values == {key: record[key] for key in record.keys() - {"step", "time", "samples"}}
+
+
+def test_tensorboard(small_data, tmp_path):
+    tensorboard = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    options = (
+        "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --restart --run".split()
+    )
+    for _ in range(2):  # to begin anew drops what the first time wrote
+        assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert len(list(tmp_path.glob("transformer/events.out.*"))) == 1
+    events = tensorboard.EventAccumulator(str(tmp_path / "transformer")).Reload()
+    found = {event.step: event.value for event in events.Scalars("dev_loss")}
+    records = {record["step"]: record["dev_loss"] for record in read_records(tmp_path)}
+    assert found == pytest.approx(records)
+
+
+def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tracking, "get_available_trackers", list)
+    assert training.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
+    told = "error: --tracker mlflow: it is not installed. Try: pip install mlflow\n"
+    assert capsys.readouterr().err == told and not (tmp_path / "run").exists()
 
 
 def test_a_run_of_before_december_2026_goes_on(small_data, tmp_path):
