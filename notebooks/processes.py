@@ -56,13 +56,14 @@ class BatchLoss(torch.nn.Module):
 
 
 def synchronised(module):
-    """The module in DDP: `backward` gives each gradient's *mean* over all processes.
+    """The module in DDP, which takes the mean of gradients over all processes in `backward`.
 
-    With one process it is the module itself.
+    All get the first one's weights. With one process it is the module itself.
     """
     if processes().num_processes == 1:
         return module
-    with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # broadcast_buffers
+    # PyTorch 2.13 has a new name for broadcast_buffers, which older versions do not know
+    with warnings.catch_warnings(category=FutureWarning, action="ignore"):
         return processes().prepare_model(module, device_placement=False)
 
 
@@ -72,6 +73,11 @@ def parts_of(batch, count, module):
     with processes().no_sync(module):
         yield from first
     yield last
+
+
+def backward(loss):
+    """The gradients of the loss's sum over all processes: DDP will take the mean."""
+    (loss * processes().num_processes).backward()
 
 
 @functools.cache
