@@ -87,7 +87,10 @@ def cpu_group():
 
 
 def highest(number):
-    """The highest of the processes' whole numbers, in each of them. All must ask together."""
+    """The highest of the processes' whole numbers, in each of them, which wait for each other.
+
+    When one of them has ended, the others get an error at once.
+    """
     if processes().num_processes == 1:
         return number
     numbers = torch.tensor(number)
@@ -101,7 +104,7 @@ def connected():
 
     Raises InputError when another process has ended, since nothing can be done without it.
     """
-    processes()  # before any work: there may be too few GPUs
+    highest(0)  # before any work: are there enough GPUs, are all here?
     try:
         yield
     except RuntimeError as error:

@@ -157,7 +157,7 @@ class RunFolder:
                     self.compare(config, source, target)
                 else:
                     self.begin(config, source, target)
-        processes().wait_for_everyone()
+        highest(0)  # the others wait until it is there
         self.shared(self.path / "config.json")
         self.config = self.read_config()
         return self
@@ -360,7 +360,7 @@ class RunFolder:
             for old in self.checkpoints()[:-1]:
                 if old not in kept:  # renamed first: half a folder must not count as a checkpoint
                     shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
-        processes().wait_for_everyone()
+        highest(0)  # the others wait until it is written
         self.began = time.perf_counter()  # what was done here is not training
 
     def stop_if_asked(self, model, optimizer):
