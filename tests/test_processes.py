@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -180,6 +181,17 @@ def test_a_checkpoint_that_only_the_first_process_has_is_told_too(alone, monkeyp
     monkeypatch.setattr("notebooks.run_folder.highest", lambda step: step + 1)
     with pytest.raises(InputError, match="step-16: is not here, .*one shared disk"):
         RunFolder(alone).find_progress(None, None, None, [])
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+def test_make_starts_one_machine_or_one_of_several():
+    def told(*options):
+        command = ["make", "-n", "train-large", "PROCESSES=8", *options]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+
+    assert "torchrun --standalone --nproc-per-node 8 -m notebooks.training" in told()
+    wanted = "--nnodes 2 --node-rank 1 --master-addr first --master-port 29500 --nproc-per-node 8"
+    assert f"torchrun {wanted} -m notebooks.training" in told("NODES=2", "NODE=1", "MASTER=first")
 
 
 # ends
