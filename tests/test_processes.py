@@ -16,6 +16,7 @@ from conftest import (
     ROOT,
     TINY,
     assert_same_run,
+    random_batch,
     random_items,
     random_model,
     read_records,
@@ -88,14 +89,16 @@ def take_steps():
                 found[f"{accumulate}.{step}.{name}"] = tensor.float()
             for name, parameter in model.named_parameters():
                 found[f"{accumulate}.{step}.{name}"] = parameter.grad.clone()
-    return found
+    return found, batch_loss
 
 
 def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
     done = run_python(*launch(), Path(__file__), tmp_path, PYTHONPATH=PATHS)
     assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-    one = take_steps()
+    one, _ = take_steps()
     first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in (0, 1))
+    assert first.pop("sends").tolist() == [0, 0, 1]
+    assert second.pop("sends").tolist() == [0, 1]  # it has fewer rows, so fewer parts
     assert first.keys() == one.keys()
     for name in one:
         assert torch.equal(first[name], second[name]), name
@@ -278,6 +281,8 @@ def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp
 
 if __name__ == "__main__":  # as torchrun starts it
     with processes.connected():
-        found = take_steps()
+        found, ddp = take_steps()
         rank = processes.share()["process"]
+        parts = processes.parts_of(random_batch(0, [1] * (3 - rank), [1] * (3 - rank)), 3, ddp)
+        found["sends"] = torch.tensor([ddp.require_backward_grad_sync for _ in parts]).byte()
         write_tensors(Path(sys.argv[1]) / f"{rank}.safetensors", found)
