@@ -27,8 +27,12 @@ bench-full: .venv/bench  ## the same with a million pairs, growth with length an
 DATA ?= data_large
 RUN ?= runs/large
 PROCESSES ?= $(shell nvidia-smi --list-gpus 2>/dev/null | grep -c GPU | sed 's/^0$$/1/')
-train-large: .venv/ready  ## train the paper's base model on DATA, one process for each GPU of this machine
-	$(BIN)/torchrun --standalone --nproc-per-node $(PROCESSES) -m notebooks.training -- --data $(DATA) --config base --run $(RUN)
+NODES ?= 1
+NODE ?= 0
+MASTER ?= localhost
+MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
+train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) -m notebooks.training -- --data $(DATA) --config base --run $(RUN)
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"

@@ -1,18 +1,35 @@
-"""Several processes that train together: who we are, sums over all of them, and agreement."""
+"""Several processes that train together: who we are, PyTorch's DDP, sums, and agreement."""
 
 import functools
+import os
+import warnings
 from contextlib import contextmanager
 
 import torch
 
+from notebooks.loss import compute_loss
+from notebooks.setup import InputError
 from utils import device
 
 
+@functools.cache
 def processes():
-    """Who we are: `process_index` of `num_processes`, as torchrun has set it."""
-    from accelerate import PartialState  # takes a moment, and only training needs it
+    """Accelerate's `Accelerator`: who we are, as torchrun or `accelerate launch` has set it.
 
-    return PartialState(cpu=device().type != "cuda")
+    Raises InputError when this machine has fewer GPUs than processes, before NCCL is asked.
+    """
+    from accelerate import Accelerator  # takes a moment, and only training needs it
+    from accelerate.utils import DistributedDataParallelKwargs
+
+    here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
+    if device().type == "cuda" and here > gpus:
+        hint = f"Start torchrun with --nproc-per-node {gpus}"
+        raise InputError(f"{here} processes on a machine with {gpus} GPU{'s'[: gpus > 1]}. {hint}")
+    # the table of positions grows by itself: it is nothing to send, and lengths would differ
+    options = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
+    on_cpu = device().type != "cuda"
+    # train_step chooses the data type by itself
+    return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])
 
 
 def share():
@@ -23,42 +40,79 @@ def share():
 
 def summed(tensor):
     """The sum of a tensor over all processes. With one process there is nothing to add."""
-    if processes().num_processes > 1:
-        tensor = tensor.clone()
-        torch.distributed.all_reduce(tensor)
-    return tensor
+    return processes().reduce(tensor, "sum")
 
 
-def sum_gradients(model):
-    """Adds up each gradient over all processes, in place."""
-    if processes().num_processes > 1:
-        gradients = [parameter.grad for parameter in model.parameters()]
-        sums = summed(torch.cat([gradient.reshape(-1) for gradient in gradients]))
-        sizes = [gradient.numel() for gradient in gradients]
-        for gradient, part in zip(gradients, sums.split(sizes)):
-            gradient.copy_(part.view_as(gradient))
+class BatchLoss(torch.nn.Module):
+    """The loss of a batch as a module: DDP synchronises what passes through a `forward`."""
+
+    def __init__(self, model, criterion):
+        super().__init__()
+        self.model, self.criterion = model, criterion
+
+    def forward(self, batch):
+        """The loss summed over the batch's target tokens, a scalar."""
+        return compute_loss(self.model, batch, self.criterion)[0]
+
+
+def synchronised(module):
+    """The module in DDP, which takes the mean of gradients over all processes in `backward`.
+
+    All get the first one's weights. With one process it is the module itself.
+    """
+    if processes().num_processes == 1:
+        return module
+    # PyTorch 2.13 has a new name for broadcast_buffers, which older versions do not know
+    with warnings.catch_warnings(category=FutureWarning, action="ignore"):
+        return processes().prepare_model(module, device_placement=False)
+
+
+def parts_of(batch, count, module):
+    """Yields at most so many parts of a batch; DDP sends gradients with the last one only."""
+    *first, last = batch.split(count)
+    with processes().no_sync(module):
+        yield from first
+    yield last
+
+
+def backward(loss):
+    """The gradients of the loss's sum over all processes: DDP will take the mean."""
+    (loss * processes().num_processes).backward()
 
 
 @functools.cache
 def cpu_group():
-    """A connection between the CPUs: for a yes or no no GPU has to finish its work first."""
+    """A connection between the CPUs: no GPU has to finish its work before it answers."""
     return torch.distributed.new_group(backend="gloo")
 
 
-def any_process(flag):
-    """True in every process when the flag is True in at least one. All must ask together."""
+def highest(number):
+    """The highest of the processes' whole numbers, in each of them, which wait for each other.
+
+    When one of them has ended, the others get an error at once.
+    """
     if processes().num_processes == 1:
-        return flag
-    flags = torch.tensor(int(flag))
-    torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX, cpu_group())
-    return bool(flags)
+        return number
+    numbers = torch.tensor(number)
+    torch.distributed.all_reduce(numbers, torch.distributed.ReduceOp.MAX, cpu_group())
+    return numbers.item()
 
 
 @contextmanager
 def connected():
-    """Closes the connection to the other processes, if there was one, at the end."""
+    """Closes the connection to the other processes at the end, if there was one.
+
+    Raises InputError when another process has ended, since nothing can be done without it.
+    """
+    highest(0)  # before any work: are there enough GPUs, are all here?
     try:
         yield
+    except RuntimeError as error:
+        lost = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
+        if not lost:
+            raise
+        hint = "Look for its message; the same command goes on from the newest checkpoint"
+        raise InputError(f"another process of this training has ended. {hint}") from None
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
 from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
-from notebooks.processes import any_process, processes
+from notebooks.processes import highest, processes
 from notebooks.programs import Stopped, read_form
 from notebooks.setup import Config, InputError, check_fields
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
@@ -37,6 +37,7 @@ from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 FILES = ["scores.json", "log.jsonl", "model.safetensors", "made.json", "vocabulary.src.json",
          "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
+PROJECT = "transformer"  # what a tracker calls all our runs
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
@@ -157,9 +158,17 @@ class RunFolder:
                     self.compare(config, source, target)
                 else:
                     self.begin(config, source, target)
-        processes().wait_for_everyone()
+        highest(0)  # the others wait until it is there
+        self.shared(self.path / "config.json")
         self.config = self.read_config()
         return self
+
+    def shared(self, path):
+        """The path. Raises InputError when this machine does not see what the first one sees."""
+        if not path.exists():
+            hint = "Several machines need one shared disk: give a --run on it"
+            raise InputError(f"{path}: is not here, though the first process has it. {hint}")
+        return path
 
     def clear(self):
         """Deletes what a run has written into its folder, and nothing else."""
@@ -168,8 +177,8 @@ class RunFolder:
             shutil.rmtree(checkpoint)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
+        for path in [*map(self.path.joinpath, FILES), *self.path.glob(f"{PROJECT}/events.out.*")]:
+            path.unlink(missing_ok=True)
         self.clear_temporary()
 
     def clear_temporary(self):
@@ -234,10 +243,11 @@ class RunFolder:
         return self.progress
 
     def find_progress(self, model, optimizer, scheduler, data_sets):
-        """Reads the newest checkpoint, if there is one, and the log up to its step."""
-        folders = self.checkpoints()
-        if folders:
-            self.progress = load_checkpoint(folders[-1], model, optimizer, scheduler)
+        """Reads the first process's newest checkpoint, if there is one, and the log up to it."""
+        here = self.checkpoints() if processes().is_main_process else []
+        if step := highest(step_of(here[-1]) if here else 0):
+            newest = self.shared(self.path / "checkpoints" / f"step-{step}")
+            self.progress = load_checkpoint(newest, model, optimizer, scheduler)
         both = "".join(part.fingerprint for part in data_sets)
         fingerprint = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", fingerprint):
@@ -351,15 +361,38 @@ class RunFolder:
             for old in self.checkpoints()[:-1]:
                 if old not in kept:  # renamed first: half a folder must not count as a checkpoint
                     shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
-        processes().wait_for_everyone()
+        highest(0)  # the others wait until it is written
         self.began = time.perf_counter()  # what was done here is not training
 
     def stop_if_asked(self, model, optimizer):
         """After SIGTERM in any process: saves, and raises Stopped in all of them."""
-        if any_process(bool(self.asked)) and not self.progress.finished:
+        if highest(len(self.asked)) and not self.progress.finished:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
+
+
+def tracked(on_log, name, folder):
+    """The function `on_log`, which then also gives each record's numbers to a tracker, if named.
+
+    TensorBoard writes into the run's folder. InputError where the tracker's package is missing.
+    """
+    from accelerate import Accelerator, tracking
+
+    if not name:
+        return on_log
+    if name not in map(str, tracking.get_available_trackers()):
+        raise InputError(f"--tracker {name}: it is not installed. Try: pip install {name}")
+    tracker = Accelerator(cpu=device().type != "cuda", log_with=name, project_dir=folder)
+
+    def log(records):
+        if not tracker.trackers:  # the folder is ready only now
+            tracker.init_trackers(PROJECT)
+        numbers = {key: value for key, value in records[-1].items() if type(value) in (int, float)}
+        tracker.log(numbers, step=numbers.pop("step"))
+        on_log(records)
+
+    return log
 
 
 def now():
@@ -426,10 +459,8 @@ def write_checkpoint(folder, model, optimizer, progress):
     temporary = folder.with_name(folder.name + ".tmp")
     temporary.mkdir(parents=True)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    moments = {}
-    for parameter, state in optimizer.state.items():
-        for key, value in state.items():
-            moments[f"{names[parameter]}.{key}"] = value
+    states = [(names[parameter], state) for parameter, state in optimizer.state.items()]
+    moments = {f"{name}.{key}": state[key] for name, state in states for key in state}
     write_tensors(temporary / "model.safetensors", dict(model.named_parameters()))
     write_tensors(temporary / "optimizer.safetensors", moments)
     write_json(temporary / "state.json", asdict(progress))

@@ -93,14 +93,19 @@ def random_model(seed=0, dtype=torch.float64, src_size=12, tgt_size=12, **change
     return model.to(dtype).eval()
 
 
-def random_batch(seed, sources, targets, size=12):
-    """A batch of random sentences with these numbers of tokens."""
+def random_items(seed, sources, targets, size=12):
+    """Pairs of random sentences with these numbers of tokens, as a data set holds them."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(length):
         return torch.randint(4, size, (length,), generator=generator).tolist()
 
-    return Batch.collate([([*draw(s), 3], [2, *draw(t), 3]) for s, t in zip(sources, targets)])
+    return [([*draw(s), 3], [2, *draw(t), 3]) for s, t in zip(sources, targets)]
+
+
+def random_batch(seed, sources, targets, size=12):
+    """A batch of random sentences with these numbers of tokens."""
+    return Batch.collate(random_items(seed, sources, targets, size))
 
 
 @pytest.fixture(scope="session")

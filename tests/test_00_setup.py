@@ -24,6 +24,8 @@ def test_presets_are_valid_and_the_designed_sizes():
     base = presets["base"]
     assert (base.src_segmentation, base.tgt_segmentation) == ("subwords", "subwords")
     assert (base.sharing, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
+    # when a run stops early, the checkpoint of its best evaluation is still there
+    assert all(config.patience < config.checkpoints for config in presets.values())
 
 
 def test_unknown_preset_names_the_known_ones():

@@ -343,3 +343,13 @@ def test_an_epoch_has_few_shapes():
     assert tokens == lengths[:, 1].sum()
     plain = {(len(rows), *lengths[rows].max(axis=0)) for rows in TokenBatchSampler(lengths, 1024)}
     assert len(shapes) < 0.7 * len(plain)
+
+
+def test_a_batch_is_pinned_as_a_whole(monkeypatch):
+    """A stand-in for PyTorch's method, which wants a GPU."""
+    pinned = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda ids: pinned.append(ids) or ids.clone())
+    batch = Batch.collate([([5, EOS], [BOS, 6, EOS])])
+    for name, tensor in vars(batch.pin_memory()).items():
+        assert torch.equal(tensor, getattr(batch, name)) and tensor is not getattr(batch, name)
+    assert len(pinned) == len(vars(batch))

@@ -13,6 +13,7 @@ from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.transformer import attention_maps, greedy_search
 
+from notebooks.processes import BatchLoss
 from utils import device
 
 
@@ -73,9 +74,10 @@ def test_the_copy_task_is_learned():
     config = replace(TINY, dropout=0.0, learning_rate=0.005, warmup_steps=50)
     model = make_model(config, 12, 12).to(device())
     optimizer, scheduler = make_optimizer(model, replace(config, steps=300))
+    batch_loss = BatchLoss(model, LabelSmoothing(0.1))
     seen = [copy_rows(64, step + 1) for step in range(300)]
     for rows in seen:
-        train_step(model, Batch.collate(rows).to(device()), LabelSmoothing(0.1), optimizer, config)
+        train_step(batch_loss, Batch.collate(rows).to(device()), optimizer, config)
         scheduler.step()
     unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in itertools.chain(*seen)][
         :200

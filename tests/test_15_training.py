@@ -14,7 +14,8 @@ from notebooks.training import mean_loss, run_training, train_step
 from notebooks.transformer import translate_greedily
 
 from data_large.prepare import load_data
-from notebooks import training
+from notebooks import processes, training
+from notebooks.processes import BatchLoss
 from notebooks.run_folder import Progress, RunFolder
 
 
@@ -42,7 +43,8 @@ def test_a_step_is_adam_on_the_clipped_gradient_per_token():
     ours, plain = make_model(config, 12, 12), make_model(config, 12, 12)
     plain.load_state_dict(ours.state_dict())
     optimizer, _ = make_optimizer(ours, config)
-    loss, count, norm = train_step(ours, batch, LabelSmoothing(0.1), optimizer, config)
+    batch_loss = BatchLoss(ours, LabelSmoothing(0.1))
+    loss, count, norm = train_step(batch_loss, batch, optimizer, config)
     mean = compute_loss(plain, batch, LabelSmoothing(0.1))[0] / count
     mean.backward()
     assert math.isclose(loss / count, mean.item(), rel_tol=1e-5) and count == 13
@@ -67,9 +69,8 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole():
     for parts in (1, 2, 3, 99):
         model = random_model(1, dtype=torch.float32)
         optimizer, _ = make_optimizer(model, config)
-        figures = train_step(
-            model, batch, LabelSmoothing(0.1), optimizer, replace(config, accumulate=parts)
-        )
+        batch_loss = BatchLoss(model, LabelSmoothing(0.1))
+        figures = train_step(batch_loss, batch, optimizer, replace(config, accumulate=parts))
         found[parts] = [*figures, *(parameter.grad for parameter in model.parameters())]
     for parts in (2, 3, 99):
         torch.testing.assert_close(found[parts], found[1], atol=1e-5, rtol=1e-4)
@@ -89,7 +90,7 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     def loss_or_error(*_):
         raise error
 
-    monkeypatch.setattr(training, "compute_loss", loss_or_error)
+    monkeypatch.setattr(processes, "compute_loss", loss_or_error)
     options = ["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)]
     assert training.main(options) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
@@ -98,7 +99,7 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
 
 
 def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "compute_loss", lambda *_: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr(processes, "compute_loss", lambda *_: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         training.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
 

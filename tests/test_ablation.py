@@ -10,6 +10,7 @@ from notebooks.setup import replace
 from notebooks.training import train_step
 
 from notebooks import make_model, training
+from notebooks.processes import BatchLoss
 
 sys.path.append(str(ROOT / "tests" / "benchmarks"))
 import ablation
@@ -44,19 +45,20 @@ def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
 
 @pytest.mark.parametrize("parts", KINDS[:-2], ids=lambda parts: "+".join(parts))
 def test_it_learns_and_differs(parts):
-    batch, criterion = random_batch(2, [5] * 8, [6] * 8), LabelSmoothing(0)
-    model = model_with(parts)
+    batch, model = random_batch(2, [5] * 8, [6] * 8), model_with(parts)
+    batch_loss = BatchLoss(model, LabelSmoothing(0))
     with ablation.changed(parts):
         optimizer, schedule = training.make_optimizer(model, CONFIG)
     losses = []
     for _ in range(40):
-        loss, tokens, _ = train_step(model, batch, criterion, optimizer, CONFIG)
+        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG)
         schedule.step()
         losses.append((loss / tokens).item())
     assert losses[-1] < losses[0] - 0.5
     plain = model_with([])
     plain_optimizer, _ = training.make_optimizer(plain, CONFIG)
-    plain_losses = [train_step(plain, batch, criterion, plain_optimizer, CONFIG)[0] for _ in "ab"]
+    plain_loss = BatchLoss(plain, LabelSmoothing(0))
+    plain_losses = [train_step(plain_loss, batch, plain_optimizer, CONFIG)[0] for _ in "ab"]
     assert abs(plain_losses[-1].item() - losses[1] * tokens.item()) > 1e-4
 
 

@@ -1,70 +1,268 @@
-"""Two processes on this machine: they take the steps of one, and end together."""
+"""Several processes on this machine: they take the steps of one, and end together."""
 
 import math
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from conftest import ROOT, assert_same_run, read_records, run_python
+import torch
+from conftest import (
+    ROOT,
+    TINY,
+    assert_same_run,
+    random_batch,
+    random_items,
+    random_model,
+    read_records,
+    run_python,
+)
+from notebooks.data_preparation import Batch
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import read_tensors, write_tensors
+from notebooks.setup import InputError, Stopped, replace
+from notebooks.training import run_training, train_step
 
+from notebooks import processes, training
+from notebooks.processes import BatchLoss, synchronised
 from notebooks.run_folder import RunFolder
 
+CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
+OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
 
-def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
-    options = ["--data", small_data]
-    options += "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 3".split()
-    options += ["--batch-tokens", "100"]  # some batches have a single row
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert run_python("-m", "notebooks.training", *options, "--run", one).returncode == 0
-    launch = "-m torch.distributed.run --nproc-per-node 2 -m notebooks.training --".split()
-    done = run_python(*launch, *options, "--run", two)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
-    for left, right in zip(read_records(one), read_records(two), strict=True):
-        for key in ("loss", "dev_loss", "grad_norm"):
+
+def launch(nodes=1, node=0, port=0, count=2):
+    """The options of Python for torchrun: `count` processes here, as one of several machines."""
+    here = ["--standalone"] if nodes == 1 else ["--nnodes", nodes, "--node-rank", node]
+    here += [] if nodes == 1 else ["--master-addr", "127.0.0.1", "--master-port", port]
+    return ["-m", "torch.distributed.run", *here, "--nproc-per-node", count]
+
+
+def start(*arguments, cwd=ROOT):
+    """A Python process of which standard error is read."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATHS}
+    options = dict(stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen([sys.executable, *map(str, arguments)], cwd=cwd, **options)
+
+
+def assert_close_runs(one, other):
+    """Losses and norms within 1e-4, over all records."""
+    for left, right in zip(read_records(one), read_records(other), strict=True):
+        for key in ("step", "loss", "dev_loss", "grad_norm"):
             assert math.isclose(left[key], right[key], rel_tol=1e-4), (left, right)
 
 
-def test_one_process_out_of_memory_ends_all_with_one_line(small_data, tmp_path):
-    """Two processes, of which the second has no memory: none waits for the other."""
+@pytest.fixture(scope="module")
+def alone(small_data, tmp_path_factory):
+    """A run of CONFIG with one process."""
+    run = tmp_path_factory.mktemp("alone") / "run"
+    run_training(small_data, CONFIG, run)
+    return run
+
+
+# the same steps
+
+
+def take_steps():
+    """Losses and gradients of this process in four steps, whole and in three parts.
+
+    The second batch has fewer rows than there are processes. The third has a sentence that is
+    longer than the table of positions, which grows in one process only.
+    """
+    share = processes.share()
+    rank, count, found = share["process"], share["num_processes"], {}
+    for accumulate in (1, 3):
+        config = replace(CONFIG, accumulate=accumulate, clip=1e9)
+        model = random_model(rank, dtype=torch.float32)  # DDP gives all the first one's weights
+        batch_loss = synchronised(BatchLoss(model, LabelSmoothing(0.1)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
+            rows = random_items(step, lengths, [4, 7, 2, 3, 6])
+            figures = train_step(batch_loss, Batch.collate(rows[rank::count]), optimizer, config)
+            for name, tensor in zip(("loss", "tokens", "norm"), figures):
+                found[f"{accumulate}.{step}.{name}"] = tensor.float()
+            for name, parameter in model.named_parameters():
+                found[f"{accumulate}.{step}.{name}"] = parameter.grad.clone()
+    return found, batch_loss
+
+
+def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
+    done = run_python(*launch(), Path(__file__), tmp_path, PYTHONPATH=PATHS)
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+    one, _ = take_steps()
+    first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in (0, 1))
+    assert first.pop("sends").tolist() == [0, 0, 1]
+    assert second.pop("sends").tolist() == [0, 1]  # it has fewer rows, so fewer parts
+    assert first.keys() == one.keys()
+    for name in one:
+        assert torch.equal(first[name], second[name]), name
+        torch.testing.assert_close(first[name], one[name], atol=1e-5, rtol=1e-4, msg=name)
+
+
+def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
+    options = ["--data", small_data, *OPTIONS.split()]
+    options += ["--batch-tokens", "100"]  # some batches have a single row
+    one, two = tmp_path / "one", tmp_path / "two"
+    run_training(small_data, replace(CONFIG, batch_tokens=100), one)
+    done = run_python(*launch(), "-m", "notebooks.training", "--", *options, "--run", two)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
+    assert_close_runs(one, two)
+
+
+def test_a_run_goes_on_with_two_processes_and_then_with_one(small_data, alone, tmp_path):
+    """Stopped at step 5 with one process, at step 10 with two, ended with one."""
+
+    def stop(records):
+        if records[-1]["step"] in (5, 10):
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped, match="at step 5"):
+        run_training(small_data, CONFIG, tmp_path / "run", on_log=stop)
     program = """
-import sys, torch
+import signal
 from notebooks import training
-from notebooks.loss import compute_loss
-from notebooks.processes import processes
-
-def loss_or_error(model, batch, criterion):
-    if torch.is_grad_enabled() and processes().process_index == 1:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-    return compute_loss(model, batch, criterion)
-
-training.compute_loss = loss_or_error
+training.print_samples = lambda records: signal.raise_signal(signal.SIGTERM)
 raise SystemExit(training.main())
 """
-    (tmp_path / "short.py").write_text(program)
-    options = ["--data", small_data, "--config", "tiny", "--run", tmp_path / "run"]
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2, tmp_path / "short.py"]
-    began = time.time()
-    done = run_python(*launch, "--", *options, PYTHONPATH=str(ROOT))
-    assert done.returncode != 0 and time.time() - began < 120
-    assert done.stderr.count("error: out of memory (CUDA out of memory). Raise accumulate") == 1
+    (tmp_path / "stop.py").write_text(program)
+    options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
+    done = run_python(*launch(), tmp_path / "stop.py", "--", *options, PYTHONPATH=PATHS)
+    assert "asked to stop at step 10, saved" in done.stderr, done.stderr
+    run_training(small_data, CONFIG, tmp_path / "run")
+    assert_close_runs(alone, tmp_path / "run")
+
+
+# several machines
+
+
+def free_port():
+    """A port that nobody listens at."""
+    with socket.socket() as connection:
+        connection.bind(("127.0.0.1", 0))
+        return connection.getsockname()[1]
+
+
+def two_machines(data, run, folders):
+    """Trains as two machines with a process each; what they wrote to standard error."""
+    port = free_port()
+    options = ["--data", data, *OPTIONS.split(), "--run", run]
+    machines = [
+        start(*launch(2, node, port, 1), "-m", "notebooks.training", "--", *options, cwd=folder)
+        for node, folder in enumerate(folders)
+    ]
+    try:
+        errors = [machine.communicate(timeout=120)[1] for machine in machines]
+        return [machine.returncode for machine in machines], errors
+    finally:
+        for machine in machines:
+            machine.kill()
+
+
+def test_two_machines_take_the_steps_of_one(small_data, alone, tmp_path):
+    codes, errors = two_machines(small_data, tmp_path / "run", [ROOT, ROOT])
+    assert codes == [0, 0], errors
+    assert_close_runs(alone, tmp_path / "run")
+
+
+def test_machines_without_a_shared_disk_are_told_in_one_line(small_data, tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    codes, errors = two_machines(small_data, "run", [tmp_path / "a", tmp_path / "b"])
+    told = "error: run/config.json: is not here, though the first process has it. Several machines"
+    assert 0 not in codes and errors[1].count(told) == 1
+    assert errors[0].count("error: another process of this training has ended") == 1
+
+
+def test_a_checkpoint_that_only_the_first_process_has_is_told_too(alone, monkeypatch):
+    monkeypatch.setattr("notebooks.run_folder.highest", lambda step: step + 1)
+    with pytest.raises(InputError, match="step-16: is not here, .*one shared disk"):
+        RunFolder(alone).find_progress(None, None, None, [])
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+def test_make_starts_one_machine_or_one_of_several():
+    def told(*options):
+        command = ["make", "-n", "train-large", "PROCESSES=8", *options]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+
+    assert "torchrun --standalone --nproc-per-node 8 -m notebooks.training" in told()
+    wanted = "--nnodes 2 --node-rank 1 --master-addr first --master-port 29500 --nproc-per-node 8"
+    assert f"torchrun {wanted} -m notebooks.training" in told("NODES=2", "NODE=1", "MASTER=first")
+
+
+# ends
+
+
+def run_faulty(data, folder, fault):
+    """Two processes, of which the second has this fault in its third step."""
+    program = f"""
+import os, signal, time, torch
+from pathlib import Path
+from notebooks import processes, training
+
+def step_or_fault(*arguments, step=training.train_step, calls=[]):
+    calls.append(0)
+    if len(calls) == 3 and processes.share()["process"] == 1:
+        Path("{folder}/time").write_text(str(time.time()))
+        {fault}
+    return step(*arguments)
+
+training.train_step = step_or_fault
+raise SystemExit(training.main())
+"""
+    (folder / "faulty.py").write_text(program)
+    options = ["--data", data, *OPTIONS.split(), "--run", folder / "run"]
+    done = run_python(*launch(), folder / "faulty.py", "--", *options, PYTHONPATH=PATHS)
+    seconds = time.time() - float((folder / "time").read_text())
+    assert done.returncode != 0 and seconds < 20, done.stderr
+    return done.stderr
+
+
+def test_one_process_out_of_memory_ends_all_with_one_line(small_data, tmp_path):
+    fault = "raise torch.OutOfMemoryError('CUDA out of memory')"
+    errors = run_faulty(small_data, tmp_path, fault)
+    assert errors.count("error: out of memory (CUDA out of memory). Raise accumulate") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_killed_process_ends_the_others_with_a_message(small_data, tmp_path):
+    errors = run_faulty(small_data, tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert errors.count("error: another process of this training has ended") == 1
+
+
+def test_other_errors_are_not_taken_for_a_lost_process():
+    with pytest.raises(RuntimeError, match="shapes"), processes.connected():
+        raise RuntimeError("shapes do not fit")
+
+
+def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    processes.processes.cache_clear()
+    assert training.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == (
+        "error: 3 processes on a machine with 2 GPUs. Start torchrun with --nproc-per-node 2"
+    )
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
-@pytest.mark.parametrize("processes", [1, 2])
-def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, processes):
+@pytest.mark.parametrize("count", [1, 2])
+def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, count):
     options = ["--data", small_data]
     options += "--config tiny --dtype float32 --steps 160 --eval-steps 160".split()
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2] if processes == 2 else []
-    command = [*launch, "-m", "notebooks.training", *["--"][: len(launch)], *options, "--run"]
-    process = subprocess.Popen(
-        [sys.executable, *map(str, command), str(tmp_path / "cut")], cwd=ROOT, text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    command = [*launch(), "-m", "notebooks.training", "--"] if count == 2 else []
+    command = [*(command or ["-m", "notebooks.training"]), *options, "--run"]
+    process = start(*command, tmp_path / "cut")
     deadline = time.time() + 120
     log = tmp_path / "cut" / "log.jsonl"  # its first line comes after 50 steps
     while not (log.exists() and log.stat().st_size) and time.time() < deadline:
@@ -74,8 +272,17 @@ def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp
     [saved] = RunFolder(tmp_path / "cut").checkpoints()
     step = int(saved.name.split("-")[1])
     assert step < 160 and f"asked to stop at step {step}, saved" in errors
-    assert process.returncode == 143 or processes == 2  # torchrun has a status of its own
+    assert process.returncode == 143 or count == 2  # torchrun has a status of its own
     for name in ("cut", "straight"):
         done = run_python(*command, tmp_path / name)
         assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "cut", tmp_path / "straight")
+
+
+if __name__ == "__main__":  # as torchrun starts it
+    with processes.connected():
+        found, ddp = take_steps()
+        rank = processes.share()["process"]
+        parts = processes.parts_of(random_batch(0, [1] * (3 - rank), [1] * (3 - rank)), 3, ddp)
+        found["sends"] = torch.tensor([ddp.require_backward_grad_sync for _ in parts]).byte()
+        write_tensors(Path(sys.argv[1]) / f"{rank}.safetensors", found)

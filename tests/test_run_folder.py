@@ -13,13 +13,14 @@ from datetime import datetime
 
 import pytest
 import torch
+from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
 from notebooks.make_model import make_model, read_tensors
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, InputError, replace
 from notebooks.training import run_training, train_step
 
-from notebooks import training
+from notebooks import data_preparation, training
 from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
 from utils import native_dtype
@@ -56,6 +57,49 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
         run_training(small_data, config, tmp_path / "run", on_log=cut_power)
     run_training(small_data, config, tmp_path / "run")
     assert_same_run(straight, tmp_path / "run")
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # there is no GPU to read it
+def test_workers_prepare_batches_ahead_and_change_nothing(
+    small_data, straight, tmp_path, monkeypatch
+):
+    """As where there is a GPU. They are ahead of the step at which the run is cut."""
+    monkeypatch.setattr(data_preparation, "WORKERS", 2)
+    config = replace(TINY, eval_steps=10)
+
+    def stop(records):
+        if records[-1]["step"] == 20:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        run_training(small_data, config, tmp_path, on_log=stop)
+    run_training(small_data, config, tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+def test_a_sigterm_to_all_processes_of_a_run_with_workers(small_data, tmp_path):
+    """A cluster sends it to the workers too, and training still needs them for its last step."""
+    program = """
+from notebooks import data_preparation, training
+data_preparation.WORKERS = 2
+raise SystemExit(training.main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    options = "--config tiny --dtype float32 --steps 100000 --eval-steps 50 --run".split()
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "program.py", "--data", small_data, *options, tmp_path / "run"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    deadline, folder = time.time() + 120, RunFolder(tmp_path / "run")
+    while not folder.checkpoints() and time.time() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGTERM)
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 143, errors
+    assert f"asked to stop at {folder.checkpoints()[-1].name.replace('-', ' ')}, saved" in errors
+    assert "worker" not in errors
 
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
@@ -111,14 +155,16 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
     assert count == 1 or not torch.equal(kept[name], parts[-1][name])
 
 
-@pytest.mark.parametrize("keep", ["best", "last"])
+@pytest.mark.parametrize("keep", ["best", "last", "average"])
 def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
     losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
     monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
     monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
-    config = replace(TINY, eval_steps=5, patience=3, keep=keep)
+    config = replace(TINY, eval_steps=5, patience=3, keep=keep, checkpoints=4)
     records = run_training(small_data, config, tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
+    folders = RunFolder(tmp_path).checkpoints()
+    assert [folder.name for folder in folders] == ["step-10", "step-15", "step-20", "step-25"]
     assert run_training(small_data, config, tmp_path) == records
 
 
@@ -268,6 +314,55 @@ def test_weights_worth_translating_with_are_there_after_every_evaluation(small_d
         config = replace(TINY, steps=30, eval_steps=10, keep=keep)
         run_training(small_data, config, run, on_log=look)
         assert seen == [False, True, True]  # the record is written before the weights
+
+
+def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeypatch):
+    """The way to all of Accelerate's trackers, with one of ours in TensorBoard's place."""
+    told = []
+
+    class Tracker(tracking.GeneralTracker):
+        name, requires_logging_directory = "tensorboard", True
+        tracker = None
+
+        def __init__(self, project, folder):
+            super().__init__()
+            told.append((project, str(folder)))
+
+        def start(self):
+            pass
+
+        def log(self, values, step, **_):
+            told.append((step, values))
+
+    here = [tracking.LoggerType.TENSORBOARD]
+    monkeypatch.setattr(tracking, "get_available_trackers", lambda: here)
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
+    options = "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --run".split()
+    assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert told[0] == ("transformer", str(tmp_path)) and [step for step, _ in told[1:]] == [5, 10]
+    for record, (_, values) in zip(read_records(tmp_path), told[1:], strict=True):
+        assert values == {key: record[key] for key in record.keys() - {"step", "time", "samples"}}
+
+
+def test_tensorboard(small_data, tmp_path):
+    tensorboard = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    options = (
+        "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --restart --run".split()
+    )
+    for _ in range(2):  # to begin anew drops what the first time wrote
+        assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert len(list(tmp_path.glob("transformer/events.out.*"))) == 1
+    events = tensorboard.EventAccumulator(str(tmp_path / "transformer")).Reload()
+    found = {event.step: event.value for event in events.Scalars("dev_loss")}
+    records = {record["step"]: record["dev_loss"] for record in read_records(tmp_path)}
+    assert found == pytest.approx(records)
+
+
+def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tracking, "get_available_trackers", list)
+    assert training.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
+    told = "error: --tracker mlflow: it is not installed. Try: pip install mlflow\n"
+    assert capsys.readouterr().err == told and not (tmp_path / "run").exists()
 
 
 def test_a_run_of_before_december_2026_goes_on(small_data, tmp_path):

@@ -37,6 +37,7 @@ from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
+from notebooks.processes import BatchLoss
 from notebooks.programs import read_json
 from utils import ROOT, device, native_dtype, precision, write_json
 
@@ -226,9 +227,8 @@ def step_times(data, config, kinds, batches=8, rounds=5):
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
         optimizer, _ = (make_muon if "Muon" in parts else make_optimizer)(model, config)
-        steps[name] = partial(
-            train_step, model, criterion=criterion, optimizer=optimizer, config=config
-        )
+        batch_loss = BatchLoss(model, criterion)
+        steps[name] = partial(train_step, batch_loss, optimizer=optimizer, config=config)
         times[name] = []
     for _ in range(rounds + 1):  # the first prepares the shapes
         for name, step in steps.items():

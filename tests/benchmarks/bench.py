@@ -47,6 +47,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from data_large.prepare import load_data
 from notebooks.export import export_ctranslate2
+from notebooks.processes import BatchLoss
 from utils import ROOT, native_dtype, write_json
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
@@ -113,8 +114,8 @@ def our_job(config, sizes, batches):
     """A job: our own training steps with this config on these batches."""
     model = make_model(config, *sizes)
     optimizer, _ = make_optimizer(model, config)
-    criterion = LabelSmoothing(config.smoothing)
-    return steps(lambda batch: train_step(model, batch, criterion, optimizer, config)[1], batches)
+    batch_loss = BatchLoss(model, LabelSmoothing(config.smoothing))
+    return steps(lambda batch: train_step(batch_loss, batch, optimizer, config)[1], batches)
 
 
 def training_jobs(batches=8):
@@ -367,6 +368,7 @@ def growth(report):
     config = replace(Config.preset("small"), dtype=native_dtype(), **large)
     model = make_model(config, 4000, 2000)
     optimizer, _ = make_optimizer(model, config)
+    batch_loss = BatchLoss(model, LabelSmoothing(0.1))
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
     shapes = {
         "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
@@ -378,7 +380,7 @@ def growth(report):
         for length, rows in cases:
             batch = Batch.collate([items(length)] * rows)
             step = lambda batch=batch: (
-                train_step(model.train(), batch, LabelSmoothing(0.1), optimizer, config)[1] * 0 + 1
+                train_step(batch_loss.train(), batch, optimizer, config)[1] * 0 + 1
             )
             search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
             speeds = alternate({"training step": step, "greedy search": search}, 3)

@@ -80,20 +80,21 @@ def prepare_training():
     from notebooks.training import train_step
 
     from data_large.prepare import load_data
+    from notebooks.processes import BatchLoss
     from utils import native_dtype
 
     config = replace(Config.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
     model = make_model(config, len(source), len(target))
     optimizer, _ = make_optimizer(model, config)
-    criterion = LabelSmoothing(config.smoothing)
+    batch_loss = BatchLoss(model, LabelSmoothing(config.smoothing))
 
     def batches():
         for epoch in range(1000):
             sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens, epoch)
             yield from make_dataloader(train_set, sampler)
 
-    return lambda batch: train_step(model, batch, criterion, optimizer, config), batches()
+    return lambda batch: train_step(batch_loss, batch, optimizer, config), batches()
 
 
 def steps(number=8):
