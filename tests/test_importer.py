@@ -54,6 +54,7 @@ def test_every_notebook_imports():
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
+LARGE = ["formats", "prepare"]
 LAST = ["export"]
 
 
@@ -62,8 +63,9 @@ def modules():
     folder = ROOT / "notebooks"
     books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
     names = list(books)
-    order = [*PLAIN_BEFORE, *names[:15], *PLAIN_AFTER_14, "prepare", *names[15:], *LAST]
-    files = {"utils": ROOT / "utils.py", "prepare": ROOT / "data_large" / "prepare.py"}
+    order = [*PLAIN_BEFORE, *names[:15], *PLAIN_AFTER_14, *LARGE, *names[15:], *LAST]
+    files = {"utils": ROOT / "utils.py"}
+    files |= {name: ROOT / "data_large" / f"{name}.py" for name in LARGE}
     found = {}
     for name in order:
         if name in books:

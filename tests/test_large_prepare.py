@@ -31,7 +31,9 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, InputError, replace
 
+from data_large import formats
 from data_large import prepare as large
+from data_large.formats import raw_lines
 from data_large.prepare import (
     STEPS,
     PreparedDataset,
@@ -39,7 +41,6 @@ from data_large.prepare import (
     load_prepared,
     needs_preparing,
     prepare,
-    raw_lines,
     read_arrow,
     read_split,
 )
@@ -408,7 +409,7 @@ def test_every_step_is_counted(tmp_path):
 def test_what_is_dropped(src, tgt, pair, reason):
     config = replace(WORDS, src=src, tgt=tgt)
     line = json.dumps({src: pair[0], tgt: pair[1]}).encode()
-    (row,) = large.parse_rows("jsonl", ("file",), 1, [(line,)], config)
+    (row,) = formats.parse_rows("jsonl", ("file",), 1, [(line,)], config)
     assert drop_reason(row, True, config) == reason
     assert drop_reason(row, False, config) == (reason if reason == STEPS[0] else None)
 
