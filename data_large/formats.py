@@ -3,17 +3,18 @@
 import io
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from notebooks.data_preparation import (
+    check_file,
     decode_line,
-    one_line,
     parse_tsv,
+    read_pairs,
     split_files,
     split_lines,
+    strip_pair,
 )
 from notebooks.setup import InputError
 
@@ -28,7 +29,6 @@ LANGUAGES = {
 TABLE_ROWS = 10_000  # rows of a table that are held at a time
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
-SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
 def list_files(folder, split, config):
@@ -98,21 +98,22 @@ def damaged(path, error):
     return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
 
 
-def raw_rows(extension, file, config):
-    """Yields the rows of one file as tuples.
+def read_rows(extension, file, config):
+    """Yields the rows of one file as lists of texts: a line, or one of each half.
 
-    They hold bytes (a line, or one of each half); those of a table hold texts or None.
+    A row of a table has a text of each side, None where there is none.
     """
     path, *other = file
     if extension in ("", "parquet"):
         yield from table_rows(path, config)
     elif not other:
-        yield from zip(raw_lines(path))
+        for line in read_texts(path):
+            yield [line]
     else:
         counts = [0, 0]
-        for row in itertools.zip_longest(*map(raw_lines, file)):
+        for row in itertools.zip_longest(*map(read_texts, file)):
             counts = [count + (line is not None) for count, line in zip(counts, row)]
-            yield tuple(line or b"" for line in row)
+            yield [line or "" for line in row]
         if counts[0] != counts[1]:
             raise InputError(
                 f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: "
@@ -120,8 +121,14 @@ def raw_rows(extension, file, config):
             )
 
 
+def read_texts(path):
+    """Yields the lines of a file, compressed or not, as texts. InputError if they are not UTF-8."""
+    for number, line in enumerate(raw_lines(path), start=1):
+        yield decode_line(line, path, number)
+
+
 def table_rows(path, config):
-    """Yields (source, target) of a Parquet file or a split of a saved data set, batch by batch."""
+    """Yields [source, target] of a Parquet file or a split of a saved data set, batch by batch."""
     languages = [(code, LANGUAGES.get(code)) for code in (config.src, config.tgt)]
     names = [
         (f"translation.{code}", f"translation.{language}", code, language)
@@ -138,7 +145,8 @@ def table_rows(path, config):
                 raise InputError(
                     f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
                 )
-            yield from zip(*(table[column].to_pylist() for column in columns))
+            for row in zip(*(table[column].to_pylist() for column in columns)):
+                yield [text if isinstance(text, str) else None for text in row]
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         raise damaged(path, error) from None
 
@@ -172,24 +180,31 @@ def read_json_pair(line, config):
         return None
 
 
-def parse_rows(extension, file, first, rows, config):
-    """Yields (source, target) of raw rows, each text on one line, or None where there is no pair.
+def parse_row(extension, row, config):
+    """The pair of texts in a row of `read_rows`, None if it holds none."""
+    if extension.startswith("tsv"):
+        return parse_tsv(row[0], config)
+    if extension.startswith("json"):
+        return read_json_pair(row[0], config)
+    return None if None in row else tuple(row)
 
-    `first` is the line number of the first row.
+
+def read_split(data, split, config):
+    """The pairs of dev or test in any format: a list of (source, target) texts.
+
+    It is what notebook 01's `read_pairs` gives.
     """
-    for number, row in enumerate(rows, start=first):
-        if extension not in ("", "parquet"):
-            row = tuple(decode_line(line, path, number) for line, path in zip(row, file))
-        if extension.startswith("tsv"):
-            row = parse_tsv(row[0], config)
-        elif extension.startswith("json"):
-            row = read_json_pair(row[0], config)
-        whole = (
-            row
-            and len(row) == 2
-            and all(isinstance(side, str) and not SURROGATE.search(side) for side in row)
-        )
-        yield tuple(map(one_line, row)) if whole else None
+    extension, files = find_files(data, split, config)
+    if extension == "tsv":  # what notebook 01 reads
+        return read_pairs(data, split, config)
+    pairs = []
+    for file in files:
+        rows = read_rows(extension, file, config)
+        found = [strip_pair(parse_row(extension, row, config)) for row in rows]
+        whole = [pair for pair in found if pair is not None]
+        check_file(file[0], len(found), len(whole))
+        pairs += whole
+    return pairs
 
 
 def present_splits(data, config):

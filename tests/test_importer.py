@@ -54,7 +54,7 @@ def test_every_notebook_imports():
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
-LARGE = ["formats", "prepare"]
+LARGE = ["formats", "cleaning", "dataset", "prepare"]
 LAST = ["export"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import read_records, run_python
 from notebooks.setup import Config, replace
-from test_large_prepare import KINDS, pairs, small_shards, write_data  # noqa: F401 (fixtures)
+from test_large_prepare import KINDS, pairs, small_pieces, write_data  # noqa: F401 (fixtures)
 
 from data_large import prepare as large
 from notebooks import training, translation
