@@ -4,7 +4,9 @@ import hashlib
 import re
 import unicodedata
 
+import numpy as np
 from notebooks.data_preparation import strip_pair
+from notebooks.setup import InputError
 
 from data_large.formats import LANGUAGES
 
@@ -65,3 +67,25 @@ def hash_pair(source, target):
     sides = (" ".join(unicodedata.normalize("NFC", side).split()) for side in (source, target))
     found = hashlib.blake2b("\t".join(sides).encode(), digest_size=8)
     return int.from_bytes(found.digest(), "little")
+
+
+def find_new(hashes, held_out):
+    """Which rows of train stay, (N,) booleans, and the counts of DUPLICATE and LEAK.
+
+    Of equal rows it is the first, unless it stands in `held_out`. Both are arrays of `hash_pair`,
+    of train and of the other splits.
+    """
+    values, first = np.unique(hashes, return_index=True)
+    leaks = np.isin(values, held_out)
+    keep = np.zeros(len(hashes), bool)
+    keep[first[~leaks]] = True
+    return keep, {DUPLICATE: len(hashes) - len(values), LEAK: int(leaks.sum())}
+
+
+def nothing_left(data, counts):
+    """The InputError for a train without a pair, from the counts of the STEPS."""
+    reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
+    hint = "Are --src, --tgt and --swap right?"
+    if counts[LEAK]:
+        hint = "Give train pairs that are not in dev or test"
+    return InputError(f"{data}: cleaning leaves no pair of train ({reasons}). {hint}")

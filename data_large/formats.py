@@ -26,6 +26,7 @@ LANGUAGES = {
     "it": "italian", "ru": "russian", "ja": "japanese", "ko": "korean", "pt": "portuguese",
     "nl": "dutch", "ar": "arabic", "tr": "turkish", "cs": "czech",
 }  # fmt: skip
+LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a table that are held at a time
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
@@ -210,3 +211,13 @@ def read_split(data, split, config):
 def present_splits(data, config):
     """The splits to read. Train comes last: what is wrong with a small file is found at once."""
     return ["dev", *(["test"] if list_files(data, "test", config) else []), "train"]
+
+
+def needs_preparing(data, config):
+    """Whether a data folder has to be prepared on the disk.
+
+    It is in a format that notebook 01 does not read, or too large for lists in memory.
+    """
+    found = [find_files(data, split, config) for split in present_splits(data, config)]
+    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
+    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)

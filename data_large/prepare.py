@@ -19,7 +19,6 @@ import inspect
 import itertools
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -44,9 +43,9 @@ from notebooks.setup import Config, InputError, parse_command, run_command
 from tqdm import tqdm
 
 from data_large import cleaning, formats
-from data_large.cleaning import DUPLICATE, LEAK, STEPS, TOKENS, hash_pair, judge
+from data_large.cleaning import STEPS, TOKENS, find_new, hash_pair, judge, nothing_left
 from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
-from data_large.formats import find_files, parse_row, present_splits, read_rows, read_split
+from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
 from notebooks import data_preparation
 from utils import write_json, write_whole
 
@@ -54,11 +53,8 @@ from utils import write_json, write_whole
 
 FOLDER = Path(__file__).resolve().parent
 PREPARED = FOLDER / "prepared"
-LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 BLOCK_LINES = 1_000  # lines in a row of what is read
 PIECE_ROWS = 500_000  # rows that the processes share at a time; a kill loses no more when encoding
-MEMORY = 2 << 30  # bytes that all processes together may take, memory-mapped files not counted
-PIECE_MEMORY = 150 << 20  # bytes that a process takes for the library and its rows
 # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
 SAMPLE_BYTES = 20_000_000
 
@@ -66,16 +62,6 @@ SAMPLE_BYTES = 20_000_000
 BLOCKS = pa.schema({"rows": pa.list_(pa.list_(pa.string()))})
 TEXTS = pa.schema(dict(source=pa.string(), target=pa.string(), hash=pa.uint64(), reason=pa.uint8()))
 CODES = {reason: code for code, reason in enumerate((None, *STEPS))}  # as the column has them
-
-
-def needs_preparing(data, config):
-    """Whether a data folder is for this module.
-
-    It is in a format that notebook 01 does not read, or too large for lists.
-    """
-    found = [find_files(data, split, config) for split in present_splits(data, config)]
-    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
-    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)
 
 
 # reading and cleaning
@@ -126,17 +112,6 @@ def clean_split(folder, data, split, config, workers):
     shutil.rmtree(folder / "blocks")
 
 
-def find_new(hashes, held_out):
-    """Stage 2: which rows of train stay, and the counts of DUPLICATE and LEAK.
-
-    Of equal rows it is the first, unless it stands in `held_out`, the hashes of dev and test.
-    """
-    values, first = np.unique(hashes, return_index=True)
-    leaks = np.isin(values, held_out, assume_unique=True)
-    counts = {DUPLICATE: len(hashes) - len(values), LEAK: int(leaks.sum())}
-    return np.sort(first[~leaks]), counts
-
-
 # encoding
 
 
@@ -147,13 +122,13 @@ def save_tokenizers(rows, folder, config):
         tokenizer.save(folder / f"vocabulary.{side}.json")
 
 
-def learn_tokenizers(folder, texts, rows, config, workers):
-    """Stage 3: the tokenizers, from every k-th of these rows so that they are about SAMPLE_BYTES.
+def learn_tokenizers(folder, texts, keep, config, workers):
+    """Stage 3: the tokenizers, from every k-th row to keep, so that it is about SAMPLE_BYTES.
 
     In a process of its own if there are any, which gives its memory back.
     """
     size = sum(texts.data.column(side).nbytes for side in ("source", "target"))
-    sample = texts.select(rows[:: -(-size // SAMPLE_BYTES)])
+    sample = texts.select(np.flatnonzero(keep)[:: -(-size // SAMPLE_BYTES)])
     arguments = dict(folder=folder, config=config)
     map_rows(sample, save_tokenizers, folder / "none.arrow", TEXTS, workers, arguments, len(sample))
 
@@ -186,11 +161,9 @@ def fingerprint(data, config):
     They come from files, their names, settings, and the code that reads them.
     """
     names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
-    sources = [cleaning.__file__, formats.__file__, __file__]
-    code = [Path(path).read_text(encoding="utf-8") for path in sources]
-    parts = [[getattr(config, name) for name in names.split()], code]
-    parts.append(inspect.getsource(data_preparation))
-    for split in present_splits(data, config):
+    modules = (data_preparation, formats, cleaning, sys.modules[__name__])
+    parts = [[getattr(config, name) for name in names.split()], *map(inspect.getsource, modules)]
+    for split in formats.present_splits(data, config):
         extension, files = find_files(data, split, config)
         paths = [path for file in files for path in file]
         if not extension:  # a folder
@@ -273,14 +246,8 @@ def stage(folder, fill, *arguments):
 
 
 def default_workers():
-    """The number of processors, at most 8, and at most as many processes as MEMORY has room for.
-
-    Each is taken to be as large as this one, and `datasets` starts one more.
-    """
-    status = Path("/proc/self/status")  # on Linux
-    found = re.search(r"RssAnon:\s*(\d+) kB", status.read_text()) if status.exists() else None
-    here = 1024 * int(found[1]) if found else 0
-    return max(1, min(8, os.cpu_count() or 1, (MEMORY - 2 * here) // (here + PIECE_MEMORY)))
+    """The number of processors, at most 4: that many stay below 2 GiB of memory together."""
+    return min(4, os.cpu_count() or 1)
 
 
 def follow_parent():
@@ -310,12 +277,10 @@ def run_stages(data, config, folder, workers):
     import datasets
 
     datasets.disable_progress_bars()  # ours count lines and pairs
-    work, splits, report, keep = folder / "work", present_splits(data, config), {}, {}
-    texts = {
-        split: load_rows(stage(work / split, clean_split, data, split, config, workers))
-        for split in splits
-    }
+    work, splits = folder / "work", formats.present_splits(data, config)
+    texts, keep, report = {}, {}, {"contents": {}}
     for split in splits:
+        texts[split] = load_rows(stage(work / split, clean_split, data, split, config, workers))
         reasons = column(texts[split], "reason")
         counts = np.bincount(reasons, minlength=len(CODES)).tolist()
         report[split] = {"lines": len(reasons), **dict(zip(STEPS, counts[1:]))}
@@ -323,37 +288,26 @@ def run_stages(data, config, folder, workers):
     hashes = [column(texts[split], "hash")[keep[split]] for split in splits]
     new, counts = find_new(hashes.pop(), np.concatenate(hashes))
     report["train"] |= counts
-    new = np.flatnonzero(keep["train"])[new]
-    keep["train"] = np.isin(np.arange(len(keep["train"])), new)
-    if not len(new):
-        counts = report["train"]
-        reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
-        hint = "Are --src, --tgt and --swap right?"
-        if counts[LEAK]:
-            hint = "Give train pairs that are not in dev or test"
-        raise InputError(f"{data}: cleaning leaves no pair of train ({reasons}). {hint}")
-    tokenizers = stage(work / "tokenizers", learn_tokenizers, texts["train"], new, config, workers)
-    contents = {}
+    if not new.any():
+        raise nothing_left(data, report["train"])
+    keep["train"][keep["train"]] = new
+    arguments = texts["train"], keep["train"], config, workers
+    tokenizers = stage(work / "tokenizers", learn_tokenizers, *arguments)
     for split in splits:
-        pieces = [
-            stage(
-                work / f"{split}-{start:012}", encode_piece, piece,
-                keep[split][start : start + len(piece)], tokenizers, config, workers,
-            )
-            for start, piece in cut(texts[split], PIECE_ROWS, "encoding", "pair")
-        ]  # fmt: skip
+        pieces = []
+        for start, piece in cut(texts[split], PIECE_ROWS, "encoding", "pair"):
+            path, kept = work / f"{split}-{start:012}", keep[split][start : start + len(piece)]
+            pieces.append(stage(path, encode_piece, piece, kept, tokenizers, config, workers))
         ids = load_rows(*pieces)
-        kept = int(keep[split].sum())
         check_kept(data, split, len(ids), config)
-        report[split] |= {TOKENS: kept - len(ids), "kept": len(ids)}
-        shutil.rmtree(folder / split, ignore_errors=True)
+        report[split] |= {TOKENS: int(keep[split].sum()) - len(ids), "kept": len(ids)}
         # the same fingerprint, however many processes there were
         ids = ids.select(range(len(ids)), new_fingerprint=f"{folder.name}-{split}")
         ids.save_to_disk(str(folder / split), num_shards=1)
-        contents[split] = digest(sorted((folder / split).glob("*.arrow")))
+        report["contents"][split] = digest(sorted((folder / split).glob("*.arrow")))
     for path in tokenizers.glob("vocabulary.*"):
         shutil.copy(path, folder)
-    return {"contents": contents, **report}
+    return report
 
 
 def prepare(data, config, workers=None, output=None):
@@ -468,4 +422,6 @@ def prepare_command(argv):
 
 
 if __name__ == "__main__":
+    from data_large.prepare import main  # by its name other processes find it
+
     raise SystemExit(main())

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pickle
-import re
 import shutil
 import signal
 import socket
@@ -34,8 +33,8 @@ from data_large import formats
 from data_large import prepare as large
 from data_large.cleaning import STEPS, judge
 from data_large.dataset import PreparedDataset, load_prepared
-from data_large.formats import parse_row, raw_lines, read_split
-from data_large.prepare import needs_preparing, prepare
+from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
+from data_large.prepare import prepare
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -650,15 +649,10 @@ def test_batches_are_those_of_notebook_01(plain, pairs):
     assert len(loaders[0]) > 5 and len(pickle.dumps(train)) < 1000
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
-def test_the_number_of_workers_keeps_to_the_memory(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    for memory, workers in ((0, 1), (1 << 50, 8)):
-        monkeypatch.setattr(large, "MEMORY", memory)
+def test_there_are_as_many_workers_as_processors_but_few(monkeypatch):
+    for processors, workers in ((None, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
         assert large.default_workers() == workers
-    here = int(re.search(r"RssAnon:\s*(\d+)", open("/proc/self/status").read())[1]) << 10
-    monkeypatch.setattr(large, "MEMORY", 2 * here + 4.5 * (here + large.PIECE_MEMORY))
-    assert large.default_workers() == 4
 
 
 def test_an_index_outside_is_an_error(plain):
@@ -676,7 +670,7 @@ def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monk
     write_data(tmp_path, pairs, kind)
     assert needs_preparing(tmp_path, WORDS) == (kind not in ("tsv", "several"))
     size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
-    monkeypatch.setattr(large, "LARGE_BYTES", size - 1)
+    monkeypatch.setattr(formats, "LARGE_BYTES", size - 1)
     assert needs_preparing(tmp_path, WORDS)
 
 
