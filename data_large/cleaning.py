@@ -76,7 +76,7 @@ def find_new(hashes, held_out):
     of train and of the other splits.
     """
     values, first = np.unique(hashes, return_index=True)
-    leaks = np.isin(values, held_out)
+    leaks = np.isin(values, np.unique(held_out), assume_unique=True)
     keep = np.zeros(len(hashes), bool)
     keep[first[~leaks]] = True
     return keep, {DUPLICATE: len(hashes) - len(values), LEAK: int(leaks.sum())}

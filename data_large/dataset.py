@@ -56,7 +56,7 @@ def checksum(folder, report):
     told = {name: value for name, value in report.items() if name != "checksum"}
     found = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
     for path in sorted(
-        [*folder.glob("vocabulary.*"), *folder.glob("*/*.arrow"), *folder.glob("*/*.json")]
+        [*folder.glob("vocabulary.*"), *folder.glob("*/data-*.arrow"), *folder.glob("*/*.json")]
     ):
         found.update(f"{path.relative_to(folder)} {digest([path])}".encode())
     return found.hexdigest()

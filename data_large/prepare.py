@@ -54,7 +54,7 @@ from utils import write_json, write_whole
 FOLDER = Path(__file__).resolve().parent
 PREPARED = FOLDER / "prepared"
 BLOCK_LINES = 1_000  # lines in a row of what is read
-PIECE_ROWS = 500_000  # rows that the processes share at a time; a kill loses no more when encoding
+PIECE_ROWS = 250_000  # rows that the processes share at a time; a kill loses no more of encoding
 # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
 SAMPLE_BYTES = 20_000_000
 
@@ -197,7 +197,6 @@ def map_rows(rows, function, path, schema, workers, arguments, batch_size=1000, 
     With 1 worker this process does all.
     """
     import datasets
-    import multiprocess  # with which `datasets` starts processes
 
     try:
         rows.map(
@@ -206,15 +205,15 @@ def map_rows(rows, function, path, schema, workers, arguments, batch_size=1000, 
             features=datasets.Features.from_arrow_schema(schema), remove_columns=rows.column_names,
             cache_file_name=str(path), new_fingerprint=path.stem,
         )  # fmt: skip
-    except RuntimeError as error:
+    except Exception as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # and an error in clearing up
+            raise error.__context__ from None
         if "abruptly died" not in str(error):
             raise
         raise OSError(
             "a worker process was killed, perhaps for want of memory. "
             "Start again with fewer --workers; what is done is kept"
         ) from None
-    except multiprocess.TimeoutError as error:  # while it cleared up after this one
-        raise error.__context__ from None
 
 
 def load_rows(*folders):

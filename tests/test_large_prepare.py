@@ -542,19 +542,19 @@ from pathlib import Path
 from data_large import prepare as large
 from notebooks.setup import Config, run_command
 large.BLOCK_LINES, large.PIECE_ROWS = 10, 30
-clean_blocks, encode_rows = large.clean_blocks, large.encode_rows
+data, output = Path(sys.argv[1]), Path(sys.argv[4])
 
-def slow_clean(blocks, *arguments, **options):
-    time.sleep(0.1)
-    return clean_blocks(blocks, *arguments, **options)
+def slow(name):
+    function = getattr(large, name)
+    def slow_function(*arguments, **options):
+        (output / name).touch()
+        time.sleep(0.2)
+        return function(*arguments, **options)
+    setattr(large, name, slow_function)
 
-def slow_encode(rows, *arguments, **options):
-    time.sleep(0.1)
-    return encode_rows(rows, *arguments, **options)
-
-large.clean_blocks, large.encode_rows = slow_clean, slow_encode
-data, config, workers, output = sys.argv[1:]
-start = lambda _: large.prepare(Path(data), eval(config), int(workers), Path(output))
+slow("clean_blocks")
+slow("encode_rows")
+start = lambda _: large.prepare(data, eval(sys.argv[2]), int(sys.argv[3]), output)
 sys.exit(run_command(start, []))
 """
 
@@ -587,7 +587,8 @@ def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_ctrl_c_is_one_line(plain, tmp_path):
-    process = start_slowly(plain, tmp_path, "*/work/train-000000000030")
+    # a worker is at work: Python loses what it is sent while it forks
+    process = start_slowly(plain, tmp_path, "encode_rows")
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all of them
     assert process.communicate(timeout=60) == ("", "stopped\n") and process.returncode == 130
     assert contents(prepare(plain[0], SUBWORDS, 2, tmp_path)) == contents(plain[1])
