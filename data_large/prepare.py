@@ -130,6 +130,7 @@ def learn_tokenizers(folder, texts, keep, config, workers):
     size = sum(texts.data.column(side).nbytes for side in ("source", "target"))
     sample = texts.select(np.flatnonzero(keep)[:: -(-size // SAMPLE_BYTES)])
     arguments = dict(folder=folder, config=config)
+    # it writes no rows
     map_rows(sample, save_tokenizers, folder / "none.arrow", TEXTS, workers, arguments, len(sample))
 
 
