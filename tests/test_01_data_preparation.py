@@ -175,6 +175,18 @@ def test_subwords_are_never_unknown(corpus, sharing):
         assert UNK not in ids and tokenizer.decode(ids) == "naïve 😀 ℵ₀ 龘"
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
+def test_a_batch_of_texts_gives_the_ids_of_their_tokens(corpus, kind):
+    config = replace(CONFIG, src_segmentation=kind, tgt_segmentation=kind, max_size=400)
+    for side, tokenizer in enumerate(make_tokenizers(corpus[:200], config)):
+        texts = [*(pair[side] for pair in corpus[:300]), "", "<eos> 龘"]
+        expected = [
+            tokenizer.vocabulary.encode(tokenizer.segmenter.segment(text)) for text in texts
+        ]
+        assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+        assert tokenizer.encode_batch(texts) == expected
+
+
 def test_vocabulary_counts_min_freq_and_max_size():
     sentences = [["a", "b", "a"], ["b", "c", "a"]]
     assert Vocabulary.build(sentences).tokens == ["a", "b", "c"]

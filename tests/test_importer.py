@@ -55,6 +55,7 @@ def test_every_notebook_imports():
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
 AFTER_00 = ["programs"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
+LARGE = ["formats", "cleaning", "dataset", "prepare"]
 LAST = ["export"]
 
 
@@ -63,9 +64,10 @@ def modules():
     folder = ROOT / "notebooks"
     books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
     names = list(books)
-    order = [*PLAIN_BEFORE, names[0], *AFTER_00, *names[1:15], *PLAIN_AFTER_14, "prepare"]
+    order = [*PLAIN_BEFORE, names[0], *AFTER_00, *names[1:15], *PLAIN_AFTER_14, *LARGE]
     order += [*names[15:], *LAST]
-    files = {"utils": ROOT / "utils.py", "prepare": ROOT / "data_large" / "prepare.py"}
+    files = {"utils": ROOT / "utils.py"}
+    files |= {name: ROOT / "data_large" / f"{name}.py" for name in LARGE}
     found = {}
     for name in order:
         if name in books:

@@ -1,18 +1,16 @@
 """Data of any size: every format, every damage, cleaning, kills, and what training reads."""
 
-import contextlib
 import gzip
 import json
-import multiprocessing
 import os
 import pickle
-import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -31,18 +29,12 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, InputError, replace
 
+from data_large import formats
 from data_large import prepare as large
-from data_large.prepare import (
-    STEPS,
-    PreparedDataset,
-    drop_reason,
-    load_prepared,
-    needs_preparing,
-    prepare,
-    raw_lines,
-    read_arrow,
-    read_split,
-)
+from data_large.cleaning import STEPS, judge
+from data_large.dataset import PreparedDataset, load_prepared
+from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
+from data_large.prepare import prepare
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -50,14 +42,15 @@ SUBWORDS = replace(
     max_size=400, max_length=100, batch_tokens=300,
 )  # fmt: skip
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
-SHARD_LINES, PARTITION_PAIRS = 25, 40  # so that a few lines make many shards
+BLOCK_LINES, PIECE_ROWS = 10, 30  # so that a few lines make many pieces
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_shards():
+def small_pieces():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "SHARD_LINES", SHARD_LINES)
-        patch.setattr(large, "PARTITION_PAIRS", PARTITION_PAIRS)
+        patch.setattr(large, "BLOCK_LINES", BLOCK_LINES)
+        patch.setattr(large, "PIECE_ROWS", PIECE_ROWS)
+        patch.setattr(formats, "TABLE_ROWS", 25)
         yield
 
 
@@ -171,7 +164,7 @@ def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs):
         expected = TranslationDataset(rows, *tokenizers, SUBWORDS.max_length)
         assert list(found) == expected.items and found.lengths.tolist() == expected.lengths.tolist()
         assert (len(found), found.dropped) == (len(expected), expected.dropped)
-    assert len(list(folder.glob("train-*.arrow"))) == 6 and not (folder / "work").exists()
+    assert not (folder / "work").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -209,14 +202,13 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     assert [(source.decode(src), target.decode(tgt)) for src, tgt in train] == rows[:40]
 
 
-def test_the_arrow_files_are_open_to_others(plain):
+def test_the_ids_are_open_to_others(plain):
     import datasets
 
-    paths = sorted(plain[1].glob("train-*.arrow"))
-    whole = datasets.concatenate_datasets([datasets.Dataset.from_file(str(p)) for p in paths])
+    saved = datasets.load_from_disk(str(plain[1] / "train"))
     expected = [src[:-1] for src, _ in PreparedDataset(plain[1], "train")]
-    assert [row["src"] for row in whole] == expected
-    assert read_arrow(paths[0]).schema.field("src").type == pa.list_(pa.uint16())
+    assert saved["src"][:] == expected
+    assert saved.features["src"] == datasets.List(datasets.Value("uint16"))
 
 
 # damage
@@ -407,18 +399,19 @@ def test_every_step_is_counted(tmp_path):
 )
 def test_what_is_dropped(src, tgt, pair, reason):
     config = replace(WORDS, src=src, tgt=tgt)
-    line = json.dumps({src: pair[0], tgt: pair[1]}).encode()
-    (row,) = large.parse_rows("jsonl", ("file",), 1, [(line,)], config)
-    assert drop_reason(row, True, config) == reason
-    assert drop_reason(row, False, config) == (reason if reason == STEPS[0] else None)
+    row = parse_row("jsonl", [json.dumps({src: pair[0], tgt: pair[1]})], config)
+    assert judge(row, True, config)[0] == reason
+    kept = reason != STEPS[0]
+    expected = (None, pair) if kept else (reason, ("", ""))
+    assert judge(row, False, config) == expected
 
 
 def test_the_measured_shares_of_data_small_hold():
-    reasons = [drop_reason(pair, True, WORDS) for pair in read_pairs(DATA, "train", WORDS)]
+    reasons = [judge(pair, True, WORDS)[0] for pair in read_pairs(DATA, "train", WORDS)]
     assert len(reasons) == 30_279 and [reason for reason in reasons if reason] == ["length ratio"]
 
 
-def test_duplicates_are_found_across_shards_and_parts(tmp_path):
+def test_duplicates_are_found_across_pieces(tmp_path):
     random = np.random.default_rng(0)
     numbers = random.integers(200, size=400).tolist()
     rows = {"train": list(map(sentence, numbers)), "dev": list(map(sentence, range(20)))}
@@ -487,95 +480,140 @@ def test_the_fingerprint_of_a_data_set_is_that_of_its_ids(plain, pairs, tmp_path
     assert prints[0] == prints[1] != prints[2] and again.name != plain[1].name
 
 
-def test_stopped_at_every_file_it_goes_on_and_ends_the_same(plain, tmp_path, monkeypatch):
-    """An error before the first renaming of each file, and one after the second.
+class PowerCut(Exception):
+    pass
 
-    Each time the same call again.
-    """
 
-    class PowerCut(Exception):
-        pass
+def test_stopped_at_every_stage_it_goes_on_and_ends_the_same(plain, tmp_path, monkeypatch):
+    """A stage cut short before its seal is done again, one that is sealed is not."""
+    filled, sealed, stage, write_whole = [], [], large.stage, large.write_whole
 
-    moments, finish = Counter(), large.put_in_place
+    def count(folder, fill, *arguments):
+        def fill_and_count(folder, *arguments):
+            filled.append(folder.name)
+            fill(folder, *arguments)
 
-    def cut_power(temporary, path):
-        name = f"{path.parent.name}/{path.name}"
-        moments[name] += 1
-        if moments[name] == 1:
+        return stage(folder, fill_and_count, *arguments)
+
+    def cut_power(path, content):
+        sealed.append(path.stem)
+        if sealed.count(path.stem) == 1:
             raise PowerCut
-        finish(temporary, path)
-        if moments[name] == 2:
-            raise PowerCut
+        write_whole(path, content)
+        raise PowerCut
 
-    monkeypatch.setattr(large, "put_in_place", cut_power)
-    monkeypatch.setattr("utils.put_in_place", cut_power)  # of write_json
-    for _ in range(100):
-        with contextlib.suppress(PowerCut):
-            folder = prepare(plain[0], SUBWORDS, 1, tmp_path)
-            break
-    assert contents(folder) == contents(plain[1])
-    shards = {name: count for name, count in moments.items() if name.endswith(".arrow")}
-    # what is in place is never done again
-    assert len(shards) == 9 + 4 + 9 and set(shards.values()) == {2}
-    # and shards.json, two vocabularies in three steps, three files of lengths, report.json
-    assert len(moments) == 22 + 8
+    monkeypatch.setattr(large, "stage", count)
+    monkeypatch.setattr(large, "write_whole", cut_power)
+    stages = ["dev", "test", "train", "tokenizers", "dev-000000000000", "test-000000000000"]
+    stages += [f"train-{first:012}" for first in range(0, 140, PIECE_ROWS)]
+    for _ in range(2 * len(stages)):
+        with pytest.raises(PowerCut):
+            prepare(plain[0], SUBWORDS, 1, tmp_path)
+    assert filled == sealed == [stage for stage in stages for _ in range(2)]
+    assert contents(prepare(plain[0], SUBWORDS, 1, tmp_path)) == contents(plain[1])
 
 
-KILLED = """
-import sys
+@pytest.mark.parametrize("damage", ["missing", "cut short", "a bit flipped"])
+def test_a_damaged_cache_is_made_anew(plain, tmp_path, monkeypatch, damage):
+    """Every file of an unfinished preparation in turn, seals too."""
+    with monkeypatch.context() as patch:
+        patch.setattr(large, "write_json", None)  # of the report, at the very end
+        with pytest.raises(TypeError):
+            prepare(plain[0], SUBWORDS, 1, tmp_path)
+    whole = tmp_path / plain[1].name
+    paths = [path.relative_to(whole) for path in sorted(whole.rglob("*")) if path.is_file()]
+    assert len(paths) > 20
+    for name in paths[:: 1 if damage == "a bit flipped" else 5]:
+        folder = tmp_path / "again" / whole.name
+        shutil.copytree(whole, folder)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).unlink()
+        if damage != "missing":
+            kept = len(content) // 2 if damage == "cut short" else len(content)
+            (folder / name).write_bytes(content[:kept])
+        assert contents(prepare(plain[0], SUBWORDS, 1, folder.parent)) == contents(plain[1]), name
+        shutil.rmtree(folder)
+
+
+SLOW = """
+import sys, time
 from pathlib import Path
 from data_large import prepare as large
-from notebooks.setup import Config
-large.SHARD_LINES, large.PARTITION_PAIRS = 25, 40
-large.prepare(Path(sys.argv[1]), eval(sys.argv[2]), 2, Path(sys.argv[3]))
+from notebooks.setup import Config, run_command
+large.BLOCK_LINES, large.PIECE_ROWS = 10, 30
+data, output = Path(sys.argv[1]), Path(sys.argv[4])
+
+def slow(name):
+    function = getattr(large, name)
+    def slow_function(*arguments, **options):
+        (output / name).touch()
+        time.sleep(0.2)
+        return function(*arguments, **options)
+    setattr(large, name, slow_function)
+
+slow("clean_blocks")
+slow("encode_rows")
+start = lambda _: large.prepare(data, eval(sys.argv[2]), int(sys.argv[3]), output)
+sys.exit(run_command(start, []))
 """
 
 
+def start_slowly(plain, tmp_path, moment):
+    """The process of a preparation with two workers, and its output after a file is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(plain[0]), repr(SUBWORDS), "2", str(tmp_path)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
+    )  # fmt: skip
+    deadline = time.time() + 120
+    while process.poll() is None and not list(tmp_path.glob(moment)) and time.time() < deadline:
+        time.sleep(0.001)
+    assert list(tmp_path.glob(moment)), process.communicate()
+    return process
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
-def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path, monkeypatch):
-    """Killed while reading; gone on with to the encoding in one process; killed while encoding.
-
-    Then finished in one process.
-    """
-
-    class PowerCut(Exception):
-        pass
-
-    def cut_power(*arguments):
-        raise PowerCut
-
-    for moment in ("*/work/train-00001.arrow", "*/train-00001.arrow"):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(plain[0]), repr(SUBWORDS), str(tmp_path)],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        deadline = time.time() + 120
-        while process.poll() is None and not list(tmp_path.glob(moment)) and time.time() < deadline:
-            time.sleep(0.001)
+def test_killed_with_two_workers_it_ends_the_same(plain, tmp_path):
+    """Killed while cleaning, then while encoding; then finished in one process."""
+    for moment in ("*/work/train/rows*", "*/work/train-000000000030"):
+        process = start_slowly(plain, tmp_path, moment)
         process.kill()
-        # ends when the last of its workers has closed the pipe
-        printed = process.communicate(timeout=60)
-        assert list(tmp_path.glob(moment)), printed
-        with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
-            patch.setattr(large, "encode_shard", cut_power)
-            prepare(plain[0], SUBWORDS, 1, tmp_path)
+        # ends when the last of the processes that it started has closed the pipe
+        process.communicate(timeout=60)
     folder = prepare(plain[0], SUBWORDS, 1, tmp_path)
     assert folder.name == plain[1].name and contents(folder) == contents(plain[1])
 
 
-def test_a_killed_worker_is_one_line_and_loses_nothing(plain, tmp_path, monkeypatch):
-    def kill(running, bar):
-        for child in multiprocessing.active_children():
-            child.kill()
-        running.popleft()[0].result()
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_ctrl_c_is_one_line(plain, tmp_path):
+    # a worker is at work: Python loses what it is sent while it forks
+    process = start_slowly(plain, tmp_path, "encode_rows")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all of them
+    assert process.communicate(timeout=60) == ("", "stopped\n") and process.returncode == 130
+    assert contents(prepare(plain[0], SUBWORDS, 2, tmp_path)) == contents(plain[1])
 
-    with monkeypatch.context() as patch:
-        patch.setattr(large, "finish_first", kill)
-        told = "reading: a worker process was killed.* what is done is kept"
-        with pytest.raises(OSError, match=told):
-            prepare(plain[0], SUBWORDS, 2, tmp_path)
+
+def test_a_killed_worker_is_one_line_and_loses_nothing(plain, tmp_path, monkeypatch):
+    def die(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for name in ("clean_blocks", "encode_rows"):
+        with monkeypatch.context() as patch:
+            patch.setattr(large, name, die)
+            with pytest.raises(OSError, match="a worker process was killed.* what is done is kept"):
+                prepare(plain[0], SUBWORDS, 2, tmp_path)
     assert contents(prepare(plain[0], SUBWORDS, 1, tmp_path)) == contents(plain[1])
+
+
+def test_nothing_is_asked_of_the_network_and_nothing_is_said(plain, tmp_path, monkeypatch, capfd):
+    def refuse(*arguments):
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    prepare(plain[0], SUBWORDS, 2, tmp_path)
+    printed = capfd.readouterr()
+    assert printed.out.count("\n") == len(STEPS) + 3 and not printed.err
 
 
 def test_a_second_preparation_waits_for_the_first(plain, tmp_path, capsys):
@@ -612,15 +650,10 @@ def test_batches_are_those_of_notebook_01(plain, pairs):
     assert len(loaders[0]) > 5 and len(pickle.dumps(train)) < 1000
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
-def test_the_number_of_workers_keeps_to_the_memory(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    for memory, workers in ((0, 1), (1 << 50, 8)):
-        monkeypatch.setattr(large, "MEMORY", memory)
+def test_there_are_as_many_workers_as_processors_but_few(monkeypatch):
+    for processors, workers in ((None, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
         assert large.default_workers() == workers
-    here = int(re.search(r"RssAnon:\s*(\d+)", open("/proc/self/status").read())[1]) << 10
-    monkeypatch.setattr(large, "MEMORY", 5 * (here + large.SHARD_MEMORY))
-    assert large.default_workers() == 4
 
 
 def test_an_index_outside_is_an_error(plain):
@@ -638,12 +671,12 @@ def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monk
     write_data(tmp_path, pairs, kind)
     assert needs_preparing(tmp_path, WORDS) == (kind not in ("tsv", "several"))
     size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
-    monkeypatch.setattr(large, "LARGE_BYTES", size - 1)
+    monkeypatch.setattr(formats, "LARGE_BYTES", size - 1)
     assert needs_preparing(tmp_path, WORDS)
 
 
 def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
-    monkeypatch.setattr(large, "SHARD_LINES", 1000)
+    monkeypatch.setattr(large, "PIECE_ROWS", 1000)
     numbers = [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]
     signs = [chr(number) for number in numbers]
     # about 40 signs each, some of them Chinese
@@ -744,13 +777,13 @@ def test_two_formats_for_one_split_are_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["report.json", "train-00000.arrow", "dev.lengths.npy", "vocabulary.src.json"],
+    ["report.json", "train/data-00000-of-00001.arrow", "dev/state.json", "vocabulary.src.json"],
 )
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut short", "a bit flipped"])
 def test_a_damaged_prepared_folder_says_so(plain, tmp_path, name, damage):
     folder = tmp_path / "prepared"
     shutil.copytree(plain[1], folder)
-    path = next(folder.glob(name.replace("00000", "*")))
+    path = folder / name
     content = bytearray(path.read_bytes())
     path.unlink()
     if damage != "missing":

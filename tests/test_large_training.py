@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import read_records, run_python
 from notebooks.setup import Config, replace
-from test_large_prepare import KINDS, pairs, small_shards, write_data  # noqa: F401 (fixtures)
+from test_large_prepare import KINDS, pairs, small_pieces, write_data  # noqa: F401 (fixtures)
 
+from data_large import formats
 from data_large import prepare as large
 from notebooks import training, translation
 
@@ -25,7 +26,7 @@ def test_every_format_trains_and_translates(kind, pairs, tmp_path, monkeypatch, 
     write_data(data, pairs, kind)
     options = "--config tiny --steps 20 --eval-steps 10 --run".split()
     assert training.main(["--data", str(data), *options, run]) == 0
-    assert large.needs_preparing(data, Config()) == (kind not in PLAIN)
+    assert formats.needs_preparing(data, Config()) == (kind not in PLAIN)
     assert (tmp_path / "prepared").exists() == (kind not in PLAIN)
     printed = capsys.readouterr()
     assert "140 pairs to train on" in printed.out and printed.err.count("step/s") > 0

@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5_200_000)
     parser.add_argument("--folder", type=Path, required=True, help="where the pairs are written")
     parser.add_argument("--config", default="base")
-    parser.add_argument("--workers", type=int, default=min(8, os.cpu_count()))
+    parser.add_argument("--workers", type=int, default=min(4, os.cpu_count()))
     arguments = parser.parse_args()
     began = time.perf_counter()
     write_pairs(arguments.folder, arguments.pairs)

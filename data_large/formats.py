@@ -1,0 +1,223 @@
+"""The files of a data folder, and the pairs in them, in any format."""
+
+import io
+import itertools
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from notebooks.data_preparation import (
+    check_file,
+    decode_line,
+    parse_tsv,
+    read_pairs,
+    split_files,
+    split_lines,
+    strip_pair,
+)
+from notebooks.setup import InputError
+
+from notebooks import data_preparation
+from utils import regular
+
+LANGUAGES = {
+    "en": "english", "zh": "chinese", "de": "german", "fr": "french", "es": "spanish",
+    "it": "italian", "ru": "russian", "ja": "japanese", "ko": "korean", "pt": "portuguese",
+    "nl": "dutch", "ar": "arabic", "tr": "turkish", "cs": "czech",
+}  # fmt: skip
+LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
+TABLE_ROWS = 10_000  # rows of a table that are held at a time
+PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
+SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
+
+
+def list_files(folder, split, config):
+    """All files of a split by their format: {extension: paths}.
+
+    A data set saved by `datasets` has the extension "".
+    """
+    folder = Path(folder)
+    if (folder / SAVED).exists():
+        possible = (split, {"dev": "validation"}.get(split))
+        names = [name for name in possible if name and (folder / name).is_dir()]
+        return {"": [folder / names[0]]} if names else {}
+    kinds = ("tsv", "json", "jsonl", config.src)
+    texts = [kind + packing for kind in kinds for packing in PACKINGS]
+    found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
+    return {name: paths for name, paths in found.items() if paths}
+
+
+def find_files(folder, split, config):
+    """The files of one split, which must be in one format: (extension, files).
+
+    A file is a tuple of one path, or of two for halves aligned line by line.
+    """
+    found = list_files(folder, split, config)
+    if len(found) > 1:
+        raise InputError(
+            f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
+        )
+    if not found and (Path(folder) / SAVED).exists():
+        wanted = "dev or validation" if split == "dev" else split
+        raise InputError(f"{folder}: the saved data set holds no {wanted}")
+    if not found:
+        names = f"{split}.tsv, {split}.jsonl, or {split}.{config.src} with {split}.{config.tgt}"
+        raise InputError(f"{folder}: holds no {names}")
+    extension, paths = found.popitem()
+    if extension.split(".")[0] != config.src:
+        return extension, [(path,) for path in paths]
+    other = config.tgt + extension.removeprefix(config.src)
+    files = [(path, path.with_name(path.name.removesuffix(extension) + other)) for path in paths]
+    for path, half in files:
+        if not regular(half).exists():
+            raise InputError(f"{path}: its other half {half.name} is missing beside it")
+    return extension, files
+
+
+def raw_lines(path):
+    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long.
+
+    Raises InputError if the file is damaged.
+    """
+    packing = PACKINGS.get(path.suffix)
+    try:
+        if packing:
+            file = io.BufferedReader(pa.input_stream(str(path), compression=packing))
+        else:
+            file = open(path, "rb")
+        with file:
+            for line in split_lines(file):
+                yield line if len(line) < data_preparation.LINE_BYTES else b""
+    except OSError as error:
+        raise damaged(path, error) if packing else error from None
+
+
+def damaged(path, error):
+    """The InputError for a file that a library could not read."""
+    first_line = str(error).partition("\n")[0]
+    return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
+
+
+def read_rows(extension, file, config):
+    """Yields the rows of one file as lists of texts: a line, or one of each half.
+
+    A row of a table has a text of each side, None where there is none.
+    """
+    path, *other = file
+    if extension in ("", "parquet"):
+        yield from table_rows(path, config)
+    elif not other:
+        for line in read_texts(path):
+            yield [line]
+    else:
+        counts = [0, 0]
+        for row in itertools.zip_longest(*map(read_texts, file)):
+            counts = [count + (line is not None) for count, line in zip(counts, row)]
+            yield [line or "" for line in row]
+        if counts[0] != counts[1]:
+            raise InputError(
+                f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: "
+                "they must match line by line"
+            )
+
+
+def read_texts(path):
+    """Yields the lines of a file, compressed or not, as texts. InputError if they are not UTF-8."""
+    for number, line in enumerate(raw_lines(path), start=1):
+        yield decode_line(line, path, number)
+
+
+def table_rows(path, config):
+    """Yields [source, target] of a Parquet file or a split of a saved data set, batch by batch."""
+    languages = [(code, LANGUAGES.get(code)) for code in (config.src, config.tgt)]
+    names = [
+        (f"translation.{code}", f"translation.{language}", code, language)
+        for code, language in languages
+    ]
+    try:
+        for table in table_batches(path):
+            columns = [
+                next((name for name in side if name in table.column_names), None) for side in names
+            ]
+            if None in columns:
+                found = ", ".join(table.column_names)
+                wanted = " and ".join(side[2] for side in names)
+                raise InputError(
+                    f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
+                )
+            for row in zip(*(table[column].to_pylist() for column in columns)):
+                yield [text if isinstance(text, str) else None for text in row]
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise damaged(path, error) from None
+
+
+def table_batches(path):
+    """Yields tables of at most TABLE_ROWS rows; fields of a struct are columns STRUCT.FIELD."""
+    if path.is_dir():
+        import datasets  # only here: it takes a second to import, and memory in every process
+
+        saved = datasets.load_from_disk(str(path)).with_format("arrow")
+        for table in saved.iter(batch_size=TABLE_ROWS):
+            yield table.flatten()
+    else:
+        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=TABLE_ROWS, use_threads=False):
+                yield pa.Table.from_batches([batch]).flatten()
+
+
+def read_json_pair(line, config):
+    """The pair in one JSON object: by ISO code or English name, plain or under "translation".
+
+    None if it is not there.
+    """
+    try:
+        row = json.loads(line)
+        row = row.get("translation", row)
+        sides = [row.get(code, row.get(LANGUAGES.get(code))) for code in (config.src, config.tgt)]
+        "".join(sides).encode()  # fails for half a character, which JSON can spell
+        return tuple(sides)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return None
+
+
+def parse_row(extension, row, config):
+    """The pair of texts in a row of `read_rows`, None if it holds none."""
+    if extension.startswith("tsv"):
+        return parse_tsv(row[0], config)
+    if extension.startswith("json"):
+        return read_json_pair(row[0], config)
+    return None if None in row else tuple(row)
+
+
+def read_split(data, split, config):
+    """The pairs of dev or test in any format: a list of (source, target) texts.
+
+    It is what notebook 01's `read_pairs` gives.
+    """
+    extension, files = find_files(data, split, config)
+    if extension == "tsv":  # what notebook 01 reads
+        return read_pairs(data, split, config)
+    pairs = []
+    for file in files:
+        rows = read_rows(extension, file, config)
+        found = [strip_pair(parse_row(extension, row, config)) for row in rows]
+        whole = [pair for pair in found if pair is not None]
+        check_file(file[0], len(found), len(whole))
+        pairs += whole
+    return pairs
+
+
+def present_splits(data, config):
+    """The splits to read. Train comes last: what is wrong with a small file is found at once."""
+    return ["dev", *(["test"] if list_files(data, "test", config) else []), "train"]
+
+
+def needs_preparing(data, config):
+    """Whether a data folder has to be prepared on the disk.
+
+    It is in a format that notebook 01 does not read, or too large for lists in memory.
+    """
+    found = [find_files(data, split, config) for split in present_splits(data, config)]
+    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
+    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)
