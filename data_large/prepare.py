@@ -406,7 +406,7 @@ class PrepareCommand:
     data: Path = FOLDER
     # preset: tiny, small, reference or base; every option below changes one of its settings
     config: str = "base"
-    # processes; by default as many as processors and 2 GiB of memory allow, at most 8
+    # processes; by default as many as processors and 2 GiB of memory allow, at most 4
     workers: int | None = None
 
 
