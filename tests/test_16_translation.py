@@ -18,6 +18,8 @@ from notebooks.translation import (
     score,
 )
 
+from utils import device
+
 
 def exact_score(model, src, ids, alpha):
     """The score of a whole sentence, computed in one pass without a cache."""
@@ -172,7 +174,7 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     hook = translator.model.generator.register_forward_pre_hook(
         lambda module, given: read.append(len(given[0]))
     )
-    src = pad_rows([translator.encode(text)[0] for text in texts])
+    src = pad_rows([translator.encode(text)[0] for text in texts]).to(device())
     written = greedy_search(translator.model, src, translator.config.max_length)
     hook.remove()
     assert sum(read) == (written != PAD).sum() and read[0] == len(texts)
