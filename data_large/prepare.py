@@ -58,11 +58,12 @@ from notebooks.data_preparation import (
     split_files,
     split_lines,
 )
-from notebooks.setup import Config, InputError, parse_command, read_json, run_command
+from notebooks.setup import Config, InputError
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from notebooks import data_preparation
+from notebooks.programs import parse_command, read_json, run_command
 from utils import put_in_place, regular, write_json
 
 LANGUAGES = {

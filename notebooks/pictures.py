@@ -73,83 +73,69 @@ def show(alt, figure=None):
     plt.close(figure)
 
 
-# The parts of the Transformer on the map: notebook, label, left, bottom, width, height.
+# The parts of the Transformer on the map: notebook, label, left, bottom, width, height. A frame
+# stands before what it holds.
+FRAMES = (8, 9, 10)
 MAP = [
-    (0, "00 setup", 0.0, 0.0, 1.7, 0.7),
-    (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.7),
-    (2, "02 input embedding", 2.2, 1.0, 2.8, 0.65),
-    (3, "03 positional encoding", 2.2, 2.1, 2.8, 0.65),
-    (2, "02 input embedding", 6.0, 1.0, 2.8, 0.65),
-    (3, "03 positional encoding", 6.0, 2.1, 2.8, 0.65), (8, "08 encoder × N", 1.9, 3.1, 3.4, 4.2),
-    (9, "09 decoder × N", 5.7, 3.1, 3.4, 6.0), (4, "04 self-attention", 2.2, 3.9, 2.8, 0.7),
-    (7, "07 add", 2.2, 4.65, 1.35, 0.6), (5, "05 norm", 3.65, 4.65, 1.35, 0.6),
-    (6, "06 feed-forward", 2.2, 5.7, 2.8, 0.7), (7, "07 add", 2.2, 6.45, 1.35, 0.6),
-    (5, "05 norm", 3.65, 6.45, 1.35, 0.6), (4, "04 masked self-attention", 6.0, 3.9, 2.8, 0.7),
-    (7, "07 add", 6.0, 4.65, 1.35, 0.6), (5, "05 norm", 7.45, 4.65, 1.35, 0.6),
-    (4, "04 cross-attention", 6.0, 5.7, 2.8, 0.7), (7, "07 add", 6.0, 6.45, 1.35, 0.6),
-    (5, "05 norm", 7.45, 6.45, 1.35, 0.6), (6, "06 feed-forward", 6.0, 7.5, 2.8, 0.7),
-    (7, "07 add", 6.0, 8.25, 1.35, 0.6), (5, "05 norm", 7.45, 8.25, 1.35, 0.6),
-    (10, "10 Transformer: the whole frame, plus the generator", 1.9, 9.4, 7.2, 0.7),
-    (12, "12 label smoothing", 11.9, 7.2, 2.4, 0.7), (13, "13 loss", 10.0, 7.2, 1.5, 0.7),
-    (14, "14 optimiser and schedule", 10.0, 5.4, 4.3, 0.7),
-    (15, "15 training: again and again", 10.0, 3.6, 4.3, 0.7),
-    (11, "11 make_model: the first weights", 10.0, 1.8, 4.3, 0.7),
-    (16, "16 translation", 10.0, 9.4, 4.3, 0.7),
+    (0, "00 setup", 0.0, 0.0, 1.5, 0.6),
+    (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.6),
+    (10, "10 Transformer", 1.7, 0.85, 7.6, 10.15),
+    (2, "02 input embedding", 2.2, 1.1, 2.8, 0.55),
+    (3, "03 positional encoding", 2.2, 1.95, 2.8, 0.55),
+    (2, "02 input embedding", 6.0, 1.1, 2.8, 0.55),
+    (3, "03 positional encoding", 6.0, 1.95, 2.8, 0.55),
+    (8, "08 encoder × N", 1.9, 2.75, 3.4, 4.35),
+    (9, "09 decoder × N", 5.7, 2.75, 3.4, 6.25),
+    (5, "05 norm", 2.2, 3.4, 2.8, 0.42), (4, "04 self-attention", 2.2, 3.88, 2.8, 0.55),
+    (7, "07 add", 2.2, 4.49, 2.8, 0.42), (5, "05 norm", 2.2, 5.3, 2.8, 0.42),
+    (6, "06 feed-forward", 2.2, 5.78, 2.8, 0.55), (7, "07 add", 2.2, 6.39, 2.8, 0.42),
+    (5, "05 norm", 2.2, 7.35, 2.8, 0.42), (5, "05 norm", 6.0, 3.4, 2.8, 0.42),
+    (4, "04 masked self-attention", 6.0, 3.88, 2.8, 0.55), (7, "07 add", 6.0, 4.49, 2.8, 0.42),
+    (5, "05 norm", 6.0, 5.3, 2.8, 0.42), (4, "04 cross-attention", 6.0, 5.78, 2.8, 0.55),
+    (7, "07 add", 6.0, 6.39, 2.8, 0.42), (5, "05 norm", 6.0, 7.2, 2.8, 0.42),
+    (6, "06 feed-forward", 6.0, 7.68, 2.8, 0.55), (7, "07 add", 6.0, 8.29, 2.8, 0.42),
+    (5, "05 norm", 6.0, 9.25, 2.8, 0.42), (10, "10 generator", 6.0, 10.0, 2.8, 0.6),
+    (11, "11 make_model: the first weights", 10.0, 9.6, 4.3, 0.6),
+    (13, "13 loss", 10.0, 7.6, 1.5, 0.6), (12, "12 label smoothing", 11.9, 7.6, 2.4, 0.6),
+    (14, "14 optimiser and schedule", 10.0, 5.8, 4.3, 0.6),
+    (15, "15 training: again and again", 10.0, 4.0, 4.3, 0.6),
+    (16, "16 translation", 10.0, 2.0, 4.3, 0.6),
 ]  # fmt: skip
 ARROWS = [
-    (3.6, 0.7, 3.6, 1.0), (7.4, 0.7, 7.4, 1.0), (3.6, 1.65, 3.6, 2.1), (7.4, 1.65, 7.4, 2.1),
-    (3.6, 2.75, 3.6, 3.9), (7.4, 2.75, 7.4, 3.9), (3.6, 5.25, 3.6, 5.7), (7.4, 5.25, 7.4, 5.7),
-    (7.4, 7.05, 7.4, 7.5), (5.3, 6.9, 6.0, 6.1), (7.4, 8.85, 7.4, 9.4), (9.1, 9.75, 10.0, 9.75),
-    (9.1, 9.4, 10.3, 7.9), (11.9, 7.55, 11.5, 7.55), (10.75, 7.2, 10.75, 6.1),
-    (10.75, 5.4, 10.75, 4.3), (10.0, 3.95, 9.3, 3.95), (10.0, 2.15, 9.3, 2.15),
+    (3.6, 0.6, 3.6, 1.1), (7.4, 0.6, 7.4, 1.1), (3.6, 1.65, 3.6, 1.95), (7.4, 1.65, 7.4, 1.95),
+    (3.6, 2.5, 3.6, 3.4), (7.4, 2.5, 7.4, 3.4), (3.6, 4.91, 3.6, 5.3), (7.4, 4.91, 7.4, 5.3),
+    (7.4, 6.81, 7.4, 7.2), (3.6, 6.81, 3.6, 7.35), (7.4, 8.71, 7.4, 9.25), (7.4, 9.67, 7.4, 10.0),
+    (5.0, 7.56, 6.0, 6.05), (10.0, 9.9, 9.3, 9.9), (9.3, 7.9, 10.0, 7.9), (11.9, 7.9, 11.5, 7.9),
+    (10.75, 7.6, 10.75, 6.4), (10.75, 5.8, 10.75, 4.6), (10.0, 4.3, 9.3, 4.3),
+    (9.3, 2.3, 10.0, 2.3),
 ]  # fmt: skip
 
 
 def series_map(notebook, notes=()):
-    """The whole course as one picture, as in the paper's Figure 1, the part of this notebook lit.
+    """The whole course as one picture, like the paper's Figure 1, the part of this notebook lit.
+
+    The norm stands before each sublayer and once behind each stack, as in `small` (notebook 07).
 
     `notes` are texts (x, y, text) to be written beside the arrows.
     """
-    figure, axis = plt.subplots(figsize=(10, 5.6))
+    figure, axis = plt.subplots(figsize=(10, 6.2))
     for number, label, left, bottom, width, height in MAP:
-        lit = number == notebook
-        frame = number in (8, 9)
-        colour = COLOURS["lit"] if lit else "#F7F7F7" if frame else "#E4E4E4"
-        box = FancyBboxPatch(
-            (left, bottom),
-            width,
-            height,
-            "round,pad=0,rounding_size=0.12",
-            fc=colour,
-            ec="#555555",
-            lw=0.8,
-        )
+        frame = number in FRAMES and height > 1
+        colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
+        line = "--" if frame and number == 10 else "-"
+        shape = "round,pad=0,rounding_size=0.12"
+        box = FancyBboxPatch((left, bottom), width, height, shape, fc=colour, ec="#555555",
+                             lw=0.8, ls=line)  # fmt: skip
         axis.add_patch(box)
-        place = (left + 0.15, bottom + 0.4) if frame else (left + width / 2, bottom + height / 2)
-        axis.text(*place, label, ha="left" if frame else "center", va="center", size=9.5)
-        if number == 7:  # the shortcut around the sublayer below
-            way = (
-                [left + 1.4, left - 0.15, left - 0.15],
-                [bottom - 0.87, bottom - 0.87, bottom + height / 2],
-            )
-            axis.plot(*way, color="#555555", lw=1)
-            axis.annotate(
-                "",
-                (left, way[1][-1]),
-                (left - 0.17, way[1][-1]),
-                arrowprops={"arrowstyle": "-|>", "color": "#555555"},
-            )
-    axis.add_patch(
-        FancyBboxPatch(
-            (1.7, 0.85),
-            7.6,
-            9.4,
-            "round,pad=0,rounding_size=0.2",
-            fill=False,
-            ec="#999999",
-            ls="--",
-        )
-    )
+        place = (left + width / 2, bottom + height / 2)
+        if frame:
+            place = (left + 0.12, bottom + (height - 0.35 if number == 10 else 0.25))
+        axis.text(*place, label, ha="left" if frame else "center", va="center", size=9)
+        if number == 7:  # the shortcut, from before the norm
+            start, end, side = bottom - 1.28, bottom + height / 2, left - 0.15
+            axis.plot([left + 1.4, side, side], [start, start, end], color="#555555", lw=1)
+            arrow = {"arrowstyle": "-|>", "color": "#555555"}
+            axis.annotate("", (left, end), (side - 0.02, end), arrowprops=arrow)
     for x, y, to_x, to_y in ARROWS:
         axis.annotate(
             "", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1}
@@ -164,7 +150,7 @@ def series_map(notebook, notes=()):
             va="center",
             bbox={"fc": "white", "ec": "none", "pad": 0.5},
         )
-    axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 10.4))
+    axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 11.1))
     axis.axis("off")
     lit = " and ".join(
         sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
@@ -304,10 +290,11 @@ def training_curves(records, axes=None, clip=None):
 def ablation_chart(rows):
     """Dev loss and BLEU of models with one change each, a dot for each seed.
 
-    `rows` are those of notebooks/ablation.json, the first as it is: the band is its spread.
+    `rows` are those of notebooks/ablation.json. The first is the model as it is: the band is its
+    spread.
     """
     figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)
-    titles = ("Loss on dev: left is better", "Beam search on test: right is better")
+    titles = ("Loss on dev: left is better", "Beam search on dev: right is better")
     for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, ("nats a token", "BLEU")):
         axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
         for place, row in enumerate(rows):

@@ -30,7 +30,8 @@ from tqdm import tqdm
 from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
 from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
 from notebooks.processes import any_process, processes
-from notebooks.setup import Config, InputError, Stopped, check_fields, read_form
+from notebooks.programs import Stopped, read_form
+from notebooks.setup import Config, InputError, check_fields
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
 FILES = ["scores.json", "log.jsonl", "model.safetensors", "made.json", "vocabulary.src.json",

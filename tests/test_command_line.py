@@ -6,9 +6,10 @@ import re
 import pytest
 from conftest import ROOT, run_python
 from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config, parse_command, replace
+from notebooks.setup import Config, replace
 
 from notebooks import training, translation
+from notebooks.programs import parse_command
 
 
 def test_train_translate_and_score(small_data, tmp_path):

@@ -53,6 +53,7 @@ def test_every_notebook_imports():
 
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
+AFTER_00 = ["programs"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
 LAST = ["export"]
 
@@ -62,7 +63,8 @@ def modules():
     folder = ROOT / "notebooks"
     books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
     names = list(books)
-    order = [*PLAIN_BEFORE, *names[:15], *PLAIN_AFTER_14, "prepare", *names[15:], *LAST]
+    order = [*PLAIN_BEFORE, names[0], *AFTER_00, *names[1:15], *PLAIN_AFTER_14, "prepare"]
+    order += [*names[15:], *LAST]
     files = {"utils": ROOT / "utils.py", "prepare": ROOT / "data_large" / "prepare.py"}
     found = {}
     for name in order:

@@ -16,10 +16,11 @@ import torch
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
 from notebooks.make_model import make_model, read_tensors
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, InputError, Stopped, replace
+from notebooks.setup import Config, InputError, replace
 from notebooks.training import run_training, train_step
 
 from notebooks import training
+from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
 from utils import native_dtype
 

@@ -1,14 +1,14 @@
 """What each part of the Transformer is worth, and what nine years of changes are worth to it.
 
 `make ablation` runs it (two hours on 2 cores; stopped, it goes on with the run that was cut) and
-writes notebooks/ablation.json, which notebook 15 shows. `small` is trained as it is and with one
-change: same data, same number of steps, same batches. In the part "paper" something is taken away,
-one seed each. In the part "since" a later idea is put in, two seeds each and four as it is; that is
-the folded solution of an exercise, taken out of its notebook. Then all that helped on dev together.
-How the number of parameters is kept equal stands beside each change.
+writes notebooks/ablation.json, which notebook 15 shows. `small` is trained as it is, with four
+seeds, and with one change: same data, same number of steps, same batches. In the rows "paper" a
+part is taken away or changed, one seed each. In the rows "since" a later idea is put in, two seeds
+each; that is the folded solution of an exercise, taken out of its notebook. Then all that helped
+together. All is measured on dev: the test set is not for choosing. How the number of parameters is
+kept equal stands beside each change.
 """
 
-import argparse
 import importlib
 import json
 import multiprocessing
@@ -23,12 +23,13 @@ from unittest import mock
 import torch
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.input_embedding import InputEmbedding
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.layer_norm import LayerNorm
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.positional_encoding import PositionalEncoding
-from notebooks.setup import Config, read_json, replace
+from notebooks.setup import Config, replace
 from notebooks.training import run_training, train_step
 from notebooks.transformer import Transformer
 from notebooks.translation import score
@@ -36,17 +37,19 @@ from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
+from notebooks.programs import read_json
 from utils import ROOT, device, native_dtype, precision, write_json
 
 sys.path.append(str(ROOT / "tools"))
 from grade import NOTEBOOKS, exercises, namespace, other_cells
 
 OUTPUT = ROOT / "notebooks" / "ablation.json"
-SEEDS, FIRST_SEEDS = 2, 4
+STEPS = 1000
 AS_IT_IS = "as it is"
 GROUPS = 2  # of the four heads
 PAPER = {  # name: settings changed
     "no positions": {},
+    "no factor": {},  # words times sqrt(d_model)
     "one head": {"num_heads": 1},
     "no smoothing": {"smoothing": 0.0},
     "post-norm": {"norm": "post"},
@@ -126,6 +129,8 @@ def build(config, src_size, tgt_size, parts):
                     setattr(module, name, solution("RMSNorm")(config.d_model))
         if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
             module.table.zero_()
+        if isinstance(module, InputEmbedding) and "no factor" in parts:
+            module.scale = 1
     return model
 
 
@@ -182,7 +187,7 @@ def run_row(name, parts, seed, data, runs, config):
     with changed(parts):
         # Muon keeps its state in no checkpoint
         records = run_training(data, config, run, restart="Muon" in parts)
-        scores, pairs, _ = score(run, data, "test")
+        scores, pairs, _ = score(run, data, "dev")
         count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
     curve = {
         str(record["step"]): round(record["dev_loss"], 4)
@@ -238,7 +243,7 @@ def step_times(data, config, kinds, batches=8, rounds=5):
     }
 
 
-def gather(rows, config, times):
+def gather(rows, times):
     """What is written: one entry for each name, with a value for each of its seeds."""
     found = []
     for name in dict.fromkeys(row["name"] for row in rows):
@@ -250,52 +255,31 @@ def gather(rows, config, times):
         if name in times:
             entry["time"] = times[name]
         found.append(entry)
-    kept = {name: rows[0][name] for name in ("sentences", "signature", "dtype")}
-    return {"command": "make ablation", "steps": config.steps, **kept, "rows": found}
+    return found
 
 
-def without_parts(run, config, pool):
-    """The parts of the paper, taken away one by one. One seed each, and two as it is."""
-    tasks = [(AS_IT_IS, [], seed) for seed in range(SEEDS)]
-    tasks += [(name, [name] if name == "no positions" else [], 0) for name in PAPER]
-    return gather(list(pool.map(run, *zip(*tasks))), config, {})
-
-
-def since_then(run, config, pool):
-    """The changes since 2017, put in one by one, then all that helped on dev together."""
-    tasks = [(AS_IT_IS, [], seed) for seed in range(FIRST_SEEDS)]
-    tasks += [(name, [name], seed) for name in SINCE for seed in range(SEEDS)]
-    rows = list(pool.map(run, *zip(*tasks)))
-    together = helped(rows)
-    tasks = [(TOGETHER, together, seed) for seed in range(SEEDS) if len(together) > 1]
-    rows += pool.map(run, *zip(*tasks)) if tasks else []
+def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
+    """Trains what is missing, `jobs` runs at the same time, and writes the table."""
+    config = replace(Config.preset("small"), steps=STEPS, eval_steps=250, bleu_sentences=0)
+    run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
+    plain = [(AS_IT_IS, [], seed) for seed in range(4)]
+    later = [(name, [name], seed) for name in SINCE for seed in range(2)]
+    paper = [(name, [] if PAPER[name] else [name], 0) for name in PAPER]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        since = list(pool.map(run, *zip(*plain, *later)))
+        together = helped(since)
+        best = [(TOGETHER, together, seed) for seed in range(2)]
+        since += pool.map(run, *zip(*best))
+        parts = list(pool.map(run, *zip(*paper)))
     kinds = {name: [name] for name in SINCE} | {TOGETHER: together}
-    times = step_times(run.keywords["data"], config, kinds)
-    return {**gather(rows, config, times), "helped": together}
-
-
-PARTS = {"paper": (1600, without_parts), "since": (1000, since_then)}  # steps, what to do
-
-
-def main(parts=PARTS, runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
-    """Trains what is missing and writes these parts of the table; the others stay."""
-    result = read_json(output) if output.exists() else {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for part in parts:
-            steps, measure = PARTS[part]
-            small = Config.preset("small")
-            config = replace(small, steps=steps, eval_steps=250, bleu_sentences=0)
-            run = partial(run_row, data=ROOT / "data_small", runs=runs / part, config=config)
-            result[part] = measure(run, config, pool)
-            write_json(output, result)
-            for row in result[part]["rows"]:
-                print(f"{row['name']:18} {json.dumps(row)}")
+    times = step_times(ROOT / "data_small", config, kinds)
+    kept = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
+    tables = {"paper": gather(parts, times), "since": gather(since, times)}
+    told = {"command": "make ablation", "steps": STEPS, **kept, "helped": together}
+    write_json(output, {**told, **tables})
+    for row in [*tables["since"], *tables["paper"]]:
+        print(f"{row['name']:18} {json.dumps(row)}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="paper, since; both if none is named")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
-    given = parser.parse_args()
-    main(given.parts or PARTS, jobs=given.jobs)
+    main()

@@ -1,6 +1,6 @@
-"""A laptop's side of it: start-up, a busy machine, memory. 6 minutes on 2 cores; prints a table.
+"""A laptop's side of it: start-up, a busy machine, memory. 9 minutes on 2 cores; prints a table.
 
-    python tests/benchmarks/machine.py [start] [busy] [memory]
+    python tests/benchmarks/machine.py [start] [busy] [memory] [kinds]
 
 Each figure is taken beside another in the same minute: a command beside `import torch`, training
 as it is beside training without our setting of OpenMP, quiet beside busy.
@@ -18,9 +18,10 @@ from pathlib import Path
 from utils import ROOT
 
 RUN = ROOT / "runs" / "small"  # `make run` makes it
+MULTIPLE = 4  # notebook 01's; importing it here would be measured, too
 WAITING = {
     "as it is": {},  # notebooks/__init__.py sets GOMP_SPINCOUNT
-    "without our setting": {"GOMP_SPINCOUNT": "", "OMP_WAIT_POLICY": ""},
+    "without our setting": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes by itself
     "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
 }
 
@@ -108,6 +109,34 @@ def steps(number=8):
     print(1000 * statistics.median(times) / number)
 
 
+KINDS = {"mm": "products", "addmm": "products", "bmm": "products", "copy_": "casts and copies",
+         "_fused_adam_": "Adam", "random_": "random numbers of dropout", "mul": "multiplications",
+         "add": "sums", "add_": "sums", "sum": "sums"}  # fmt: skip
+
+
+def kinds(number=8):
+    """Where the time of a training step goes, by kinds of operation: printed, largest first."""
+    from collections import Counter
+
+    os.environ["KINETO_LOG_LEVEL"] = "99"  # it would print lines of its own
+    from torch.profiler import profile
+
+    step, batches = prepare_training()
+    some = [next(batches) for _ in range(number)]
+    for batch in some:  # what a new shape costs is not asked for here
+        step(batch)
+    with profile() as profiler:
+        for batch in some:
+            step(batch)
+    shares = Counter()
+    for row in profiler.key_averages():
+        name = row.key.removeprefix("aten::")
+        kind = "softmax" if "softmax" in name else KINDS.get(name, "the rest")
+        shares[kind] += row.self_cpu_time_total
+    for kind, time_taken in shares.most_common():
+        print(f"{kind:28}{time_taken / shares.total():6.0%}")
+
+
 def resident():
     """MiB of memory that this process holds."""
     status = Path("/proc/self/status").read_text()
@@ -115,32 +144,43 @@ def resident():
 
 
 def memory():
-    """MiB of a training process, part by part (Linux)."""
-    print(python(__file__, "parts")[1], end="")
+    """MiB of a training process part by part, and its speed, without and with rounding (Linux)."""
+    for multiple in (1, MULTIPLE):
+        print(f"lengths rounded up to a multiple of {multiple}")
+        print(python(__file__, "parts", multiple)[1], end="", flush=True)
 
 
-def parts(number=1000):
+def parts(multiple, number=1000):
+    """Prints how much memory is held after each part of a training."""
     marks = [("Python", resident())]
-    import torch  # noqa: F401
+    import torch
 
     marks.append(("import torch", resident()))
-    import notebooks.training  # noqa: F401
+    from notebooks import data_preparation, training  # noqa: F401
 
     marks.append(("the rest of the imports", resident()))
+    data_preparation.MULTIPLE = multiple
     step, batches = prepare_training()
     marks.append(("data, weights", resident()))
-    began = time.perf_counter()
+    began, tokens = time.perf_counter(), 0
     for count, batch in enumerate(batches, start=1):
-        step(batch)
+        tokens += int(step(batch)[1])
         if count in (1, 10, 100, 200, 400, 600, 800, number):
             marks.append((f"{count} steps", resident()))
         if count == number:
             break
     for name, size in marks:
         print(f"{name:26}{size:8,.0f} MiB")
-    print(f"{1000 * (time.perf_counter() - began) / number:.0f} ms a step")
+    seconds = time.perf_counter() - began
+    print(f"{tokens / seconds:,.0f} target tokens a second, {torch.get_num_threads()} threads")
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("start", "busy", "memory"):
-        {"start": start, "busy": busy, "memory": memory, "steps": steps, "parts": parts}[name]()
+    programs = {"start": start, "busy": busy, "memory": memory, "kinds": kinds}
+    if sys.argv[1:2] == ["steps"]:
+        steps()
+    elif sys.argv[1:2] == ["parts"]:
+        parts(int(sys.argv[2]))
+    else:
+        for name in sys.argv[1:] or programs:
+            programs[name]()
