@@ -130,7 +130,7 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
     table = torch.tensor([later, later, first, later, later, later]).log()
     monkeypatch.setattr(translation, "next_logits", lambda model, token, *_: table[token].clone())
-    monkeypatch.setattr(translation, "follow", lambda *_: None)
+    monkeypatch.setattr(translation, "reorder", lambda *_: None)
     model = random_model(0, tgt_size=6, src_size=6)
     found = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=1, alpha=0)[0]
     assert found[0][1][0] == 4
