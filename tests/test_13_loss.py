@@ -97,6 +97,13 @@ def test_evaluate_adds_up_over_batches_and_leaves_no_trace(small_data):
     assert math.isclose(total / count, losses[0], rel_tol=1e-5) and count == dev.lengths[:, 1].sum()
 
 
+def test_an_evaluation_happens_where_the_model_is():
+    for place in (torch.device("cpu"), device()):
+        model = random_model(0, torch.float32).to(place)
+        totals = evaluate(model, [random_batch(0, [3, 5], [4, 2])], TINY)
+        assert totals.device.type == place.type and totals[1] == 8
+
+
 def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
     source, target, _, dev, _ = load_data(small_data, TINY)
     model = make_model(TINY, len(source), len(target)).to(device())
