@@ -45,10 +45,15 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: notebooks ablation fuzz versions pages student grade
+.PHONY: test-device notebooks ablation fuzz versions pages student grade
 notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
+
+TEST_DEVICE ?= sim
+DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
+test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps), 12 minutes on 2 cores
+	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, two hours on 2 cores: notebooks/ablation.json
 	$(BIN)/python tests/benchmarks/ablation.py

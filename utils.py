@@ -6,6 +6,7 @@ import os
 import random
 import secrets
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,21 @@ def native_dtype():
 def precision(dtype):
     """A context in which matrix products run in this data type; weights and sums stay float32."""
     return torch.autocast(device().type, torch.bfloat16, enabled=dtype == "bfloat16")
+
+
+@contextmanager
+def search_precision(dtype):
+    """The same for searches, on CUDA only, where what stays float32 is multiplied as TF32.
+
+    Elsewhere a search is exact: a batch has to give what each of its sentences gives alone.
+    """
+    on_cuda, matmul = device().type == "cuda", torch.backends.cuda.matmul
+    before, matmul.allow_tf32 = matmul.allow_tf32, on_cuda
+    try:
+        with precision(dtype if on_cuda else "float32"):
+            yield
+    finally:
+        matmul.allow_tf32 = before
 
 
 def put_in_place(temporary, path):

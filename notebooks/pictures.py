@@ -199,7 +199,7 @@ class AttentionViewer(anywidget.AnyWidget):
         """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
         return {
             kind: {
-                "weights": np.round(torch.as_tensor(weights).double().cpu().numpy(), 4).tolist(),
+                "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 4).tolist(),
                 "queries": list(queries), "keys": list(keys), "colour": COLOURS[kind],
             }
             for kind, (weights, queries, keys) in maps.items()

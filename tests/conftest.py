@@ -1,9 +1,5 @@
 import json
 import os
-
-# bit for bit is a promise for CPUs; the notebooks are what tests a GPU
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-
 import shutil
 import subprocess
 import sys
@@ -11,7 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from device import simulated
 from hypothesis import settings
+
+import utils
+
+# bit for bit is a promise for CPUs, so tests and the programs that they start compute on one; those
+# marked `gpu` use GPUs where there are some, and `make test-device` computes elsewhere
+DEVICE, GPUS = os.environ.get("TEST_DEVICE", "cpu"), torch.cuda.device_count()
+if DEVICE != "cuda":
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+found_device, missing = utils.device, ""
+try:
+    simulated.compute_on(DEVICE)
+except simulated.Missing as error:
+    missing = str(error)
+
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model, read_tensors
 from notebooks.setup import Config, replace
@@ -30,6 +41,18 @@ settings.load_profile("course")
 
 def pytest_configure():
     torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+def pytest_collection_modifyitems(items):
+    """Skips what this machine has no device for."""
+    for item in items:
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
+        elif DEVICE == "cpu" and simulated.FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason="for make test-device"))
+        for mark in item.iter_markers("gpu"):
+            if GPUS < mark.args[0]:
+                item.add_marker(pytest.mark.skip(reason=f"GPUs: {GPUS} of {mark.args[0]}"))
 
 
 def run_python(*arguments, cwd=ROOT, stdin=None, **environment):

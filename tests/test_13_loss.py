@@ -49,6 +49,34 @@ def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
     )
 
 
+@pytest.mark.parametrize("places", [1, 5, 7, 1000])
+def test_in_chunks_the_loss_and_its_gradients_are_the_same(places, monkeypatch):
+    model, batch = random_model(0), random_batch(0, [5, 2, 3], [4, 7, 1])
+    found = []
+    for held in (10**6, places):
+        monkeypatch.setattr(loss_module, "PLACES", held)
+        loss, count = compute_loss(model.train(), batch, LabelSmoothing(0.1))
+        assert count == 15
+        found.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
+    torch.testing.assert_close(*found)
+
+
+def test_never_more_logits_than_those_of_some_places(monkeypatch):
+    """Neither in training nor in an evaluation, which takes as many parts as training does."""
+    model, batch, read = (
+        random_model(0, torch.float32).to(device()),
+        random_batch(0, [5] * 4, [9] * 4),
+        [],
+    )
+    model.generator.register_forward_hook(lambda module, given, made: read.append(made.shape[0]))
+    monkeypatch.setattr(loss_module, "PLACES", 16)
+    compute_loss(model, batch.to(device()), LabelSmoothing(0.1))[0].backward()
+    assert sorted(read) == [8, 8, 16, 16, 16, 16]  # the second time in the backward pass
+    read.clear()
+    evaluate(model, [batch], replace(TINY, accumulate=4))
+    assert read == [10] * 4
+
+
 def test_evaluate_adds_up_over_batches_and_leaves_no_trace(small_data):
     source, target, _, dev, _ = load_data(small_data, TINY)
     model = make_model(replace(TINY, dropout=0.5), len(source), len(target)).to(device())
@@ -67,6 +95,13 @@ def test_evaluate_adds_up_over_batches_and_leaves_no_trace(small_data):
         part, tokens = compute_loss(model.eval(), batch.to(device()), LabelSmoothing(0))
         total, count = total + part.item(), count + tokens.item()
     assert math.isclose(total / count, losses[0], rel_tol=1e-5) and count == dev.lengths[:, 1].sum()
+
+
+def test_an_evaluation_happens_where_the_model_is():
+    for place in (torch.device("cpu"), device()):
+        model = random_model(0, torch.float32).to(place)
+        totals = evaluate(model, [random_batch(0, [3, 5], [4, 2])], TINY)
+        assert totals.device.type == place.type and totals[1] == 8
 
 
 def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):

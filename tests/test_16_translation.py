@@ -18,6 +18,8 @@ from notebooks.translation import (
     score,
 )
 
+from utils import device
+
 
 def exact_score(model, src, ids, alpha):
     """The score of a whole sentence, computed in one pass without a cache."""
@@ -128,7 +130,7 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
     table = torch.tensor([later, later, first, later, later, later]).log()
     monkeypatch.setattr(translation, "next_logits", lambda model, token, *_: table[token].clone())
-    monkeypatch.setattr(translation, "follow", lambda *_: None)
+    monkeypatch.setattr(translation, "reorder", lambda *_: None)
     model = random_model(0, tgt_size=6, src_size=6)
     found = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=1, alpha=0)[0]
     assert found[0][1][0] == 4
@@ -172,7 +174,7 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     hook = translator.model.generator.register_forward_pre_hook(
         lambda module, given: read.append(len(given[0]))
     )
-    src = pad_rows([translator.encode(text)[0] for text in texts])
+    src = pad_rows([translator.encode(text)[0] for text in texts]).to(device())
     written = greedy_search(translator.model, src, translator.config.max_length)
     hook.remove()
     assert sum(read) == (written != PAD).sum() and read[0] == len(texts)

@@ -1,8 +1,11 @@
 """The helpers of utils.py: what they print is what nbval compares."""
 
 import os
+from contextlib import nullcontext
 
 import pytest
+import torch
+from conftest import found_device
 
 import utils
 
@@ -35,11 +38,32 @@ def test_device_prefers_cuda_and_several_processes_do_not_share_mps(monkeypatch)
     monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(utils.torch.backends.mps, "is_available", lambda: True)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert utils.device().type == "mps"
+    assert found_device().type == "mps"
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert utils.device().type == "cpu"
+    assert found_device().type == "cpu"
     monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: True)
-    assert utils.device().type == "cuda"
+    assert found_device().type == "cuda"
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_gpu_without_bfloat16_computes_in_float32(monkeypatch, native):
+    monkeypatch.setattr(utils, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
+    assert utils.native_dtype() == ("bfloat16" if native else "float32")
+
+
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+def test_only_on_cuda_a_search_computes_with_less_precision(monkeypatch, place):
+    """On a CPU a batch has to give what each of its sentences gives alone."""
+    monkeypatch.setattr(utils, "device", lambda: torch.device(place))
+    asked, matmul = [], torch.backends.cuda.matmul
+    precision = lambda dtype: asked.append(dtype) or nullcontext()
+    monkeypatch.setattr(utils, "precision", precision)
+    before = matmul.allow_tf32
+    with utils.search_precision("bfloat16"):
+        assert matmul.allow_tf32 == (place == "cuda")
+    assert matmul.allow_tf32 == before
+    assert asked == ["bfloat16" if place == "cuda" else "float32"]
 
 
 def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):

@@ -1,0 +1,50 @@
+"""On real GPUs, where there are some: what the simulated accelerator cannot show."""
+
+import math
+
+import pytest
+from conftest import read_records, run_python
+
+from notebooks.run_folder import RunFolder
+
+OPTIONS = "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 6".split()
+
+
+def trained(small_data, run, gpus):
+    """The log's records of a short run on so many GPUs, one process for each; 0: on the CPU."""
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", gpus]
+    program = [*(launch if gpus > 1 else []), "-m", "notebooks.training"]
+    seen = ",".join(map(str, range(gpus)))
+    options = ["--", "--data", small_data, "--run", run, *OPTIONS]
+    done = run_python(*program, *options, CUDA_VISIBLE_DEVICES=seen)
+    assert done.returncode == 0, done.stderr
+    assert f"float32 on {'cuda' if gpus else 'cpu'}" in done.stdout
+    return read_records(run)
+
+
+@pytest.mark.gpu(1)
+def test_a_gpu_takes_the_steps_of_the_cpu_and_translates(small_data, tmp_path):
+    runs = [trained(small_data, tmp_path / str(gpus), gpus) for gpus in (0, 1)]
+    for here, there in zip(*runs, strict=True):
+        for name in ("loss", "dev_loss", "grad_norm"):
+            assert math.isclose(here[name], there[name], rel_tol=1e-3), (here, there)
+    command = ["-m", "notebooks.translation", "--run", tmp_path / "1", "Good morning."]
+    for size in (1, 4):
+        done = run_python(*command, "--beam-size", size, CUDA_VISIBLE_DEVICES="0")
+        assert done.returncode == 0 and done.stdout.count("\n") == 1, done.stderr
+
+
+@pytest.mark.gpu(1)
+def test_a_gpu_trains_in_the_type_that_it_has_and_says_so(small_data, tmp_path):
+    options = ["--data", small_data, "--config", "tiny", "--run", tmp_path]
+    done = run_python("-m", "notebooks.training", *options, CUDA_VISIBLE_DEVICES="0")
+    assert f"parameters, {RunFolder(tmp_path).read_config().dtype} on cuda" in done.stdout
+    assert all(math.isfinite(record["loss"]) for record in read_records(tmp_path))
+
+
+@pytest.mark.gpu(2)
+def test_two_gpus_take_the_steps_of_one(small_data, tmp_path):
+    runs = [trained(small_data, tmp_path / str(gpus), gpus) for gpus in (1, 2)]
+    for one, two in zip(*runs, strict=True):
+        for name in ("loss", "dev_loss", "grad_norm"):
+            assert math.isclose(one[name], two[name], rel_tol=1e-3), (one, two)
