@@ -15,6 +15,7 @@ only, not on the number of processes.
 """
 
 import hashlib
+import importlib
 import inspect
 import itertools
 import json
@@ -423,6 +424,5 @@ def prepare_command(argv):
 
 
 if __name__ == "__main__":
-    from data_large.prepare import main  # by its name other processes find it
-
-    raise SystemExit(main())
+    # under its own name, by which other processes find its functions
+    raise SystemExit(importlib.import_module("data_large.prepare").main())
