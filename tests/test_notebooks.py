@@ -31,7 +31,7 @@ def code_cells(notebook):
 
 
 EXPORTS = {
-    "setup": "Config InputError Stopped read_json run_command",
+    "setup": "Config InputError",
     "data_preparation": "read_pairs WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary "
     "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader",
     "input_embedding": "InputEmbedding",
