@@ -540,7 +540,8 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from data_large import prepare as large
-from notebooks.setup import Config, run_command
+from notebooks.programs import run_command
+from notebooks.setup import Config
 large.BLOCK_LINES, large.PIECE_ROWS = 10, 30
 data, output = Path(sys.argv[1]), Path(sys.argv[4])
 

@@ -25,11 +25,12 @@ from conftest import (
 from notebooks.data_preparation import Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import read_tensors, write_tensors
-from notebooks.setup import InputError, Stopped, replace
+from notebooks.setup import InputError, replace
 from notebooks.training import run_training, train_step
 
 from notebooks import processes, training
 from notebooks.processes import BatchLoss, synchronised
+from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
