@@ -245,7 +245,7 @@ def test_other_errors_are_not_taken_for_a_lost_process():
 
 def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(processes, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     processes.processes.cache_clear()
     assert training.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
