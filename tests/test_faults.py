@@ -284,7 +284,7 @@ def test_weights_that_are_no_numbers(capsys, tmp_path, finished_run, damage):
     for beam in ("1", "4"):
         assert_refused(
             capsys, translation.main, ["--run", run, "--beam-size", beam, "Hello."],
-            "model.safetensors", "no numbers",
+            "model.safetensors", "NaN, infinity or integers",
         )  # fmt: skip
 
 

@@ -238,6 +238,25 @@ def test_a_killed_process_ends_the_others_with_a_message(small_data, tmp_path):
     assert errors.count("error: another process of this training has ended") == 1
 
 
+def test_what_is_left_at_the_end_cannot_abort(small_data, tmp_path):
+    """As threads of a library sometimes do when Python takes them down."""
+    program = """
+import os
+from notebooks import training
+
+class Left:
+    def __del__(self):
+        os.abort()
+
+training.left = Left()
+raise SystemExit(training.main())
+"""
+    (tmp_path / "late.py").write_text(program)
+    options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
+    done = run_python(*launch(), tmp_path / "late.py", "--", *options, PYTHONPATH=PATHS)
+    assert done.returncode == 0 and "finished at step" in done.stdout, done.stderr
+
+
 def test_other_errors_are_not_taken_for_a_lost_process():
     with pytest.raises(RuntimeError, match="shapes"), processes.connected():
         raise RuntimeError("shapes do not fit")
