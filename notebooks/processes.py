@@ -1,9 +1,7 @@
 """Several processes that train together: who we are, PyTorch's DDP, sums, and agreement."""
 
-import atexit
 import functools
 import os
-import sys
 import warnings
 from contextlib import contextmanager
 
@@ -118,16 +116,3 @@ def connected():
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-
-
-def ended(status):
-    """The exit status of the program; where it is one of several processes, it ends here with it.
-
-    What their connections leave to Python's end is taken down in any order, and sometimes aborts.
-    """
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # torchrun sets it
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    return status
