@@ -52,7 +52,7 @@ notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
-test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps), 12 minutes on 2 cores
+test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, two hours on 2 cores: notebooks/ablation.json

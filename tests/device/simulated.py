@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 from torch.utils import cpp_extension
 
 import utils
@@ -35,11 +36,16 @@ def build():
     version = "".join(letter if letter.isalnum() else "_" for letter in torch.__version__)
     try:
         cpp_extension.verify_ninja_availability()
-        with warnings.catch_warnings():
+        folder = utils.private_folder() / f"simulated_{version}"
+        folder.mkdir(exist_ok=True)
+        with FileLock(folder / "ours.lock"), warnings.catch_warnings():
+            # PyTorch's own, left by a build that was killed, would be waited for without end
+            (folder / "lock").unlink(missing_ok=True)
             warnings.simplefilter("ignore")  # about the compiler's version
             return cpp_extension.load(
-                f"simulated_{version}", [str(FOLDER / "simulated.cpp")], extra_cflags=["-O1"]
-            )
+                folder.name, [str(FOLDER / "simulated.cpp")], extra_cflags=["-O1"],
+                build_directory=str(folder),
+            )  # fmt: skip
     except (RuntimeError, OSError, ImportError, subprocess.SubprocessError) as error:
         reason = str(error).splitlines()[0]
         raise Missing(f"the simulated device cannot be built: {reason}") from None
