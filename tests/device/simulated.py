@@ -17,7 +17,6 @@ from pathlib import Path
 
 import torch
 from filelock import FileLock
-from torch.utils import cpp_extension
 
 import utils
 
@@ -35,6 +34,8 @@ def build():
         raise Missing("this PyTorch has no hooks for a device of another kind")
     version = "".join(letter if letter.isalnum() else "_" for letter in torch.__version__)
     try:
+        from torch.utils import cpp_extension  # needs setuptools
+
         cpp_extension.verify_ninja_availability()
         folder = utils.private_folder() / f"simulated_{version}"
         folder.mkdir(exist_ok=True)
