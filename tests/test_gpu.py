@@ -22,12 +22,16 @@ def trained(small_data, run, gpus):
     return read_records(run)
 
 
+def assert_same_steps(*runs):
+    """Two logs with the same numbers, but for rounding."""
+    for one, other in zip(*runs, strict=True):
+        for name in ("loss", "dev_loss", "grad_norm"):
+            assert math.isclose(one[name], other[name], rel_tol=1e-3), (one, other)
+
+
 @pytest.mark.gpu(1)
 def test_a_gpu_takes_the_steps_of_the_cpu_and_translates(small_data, tmp_path):
-    runs = [trained(small_data, tmp_path / str(gpus), gpus) for gpus in (0, 1)]
-    for here, there in zip(*runs, strict=True):
-        for name in ("loss", "dev_loss", "grad_norm"):
-            assert math.isclose(here[name], there[name], rel_tol=1e-3), (here, there)
+    assert_same_steps(*(trained(small_data, tmp_path / str(gpus), gpus) for gpus in (0, 1)))
     command = ["-m", "notebooks.translation", "--run", tmp_path / "1", "Good morning."]
     for size in (1, 4):
         done = run_python(*command, "--beam-size", size, CUDA_VISIBLE_DEVICES="0")
@@ -44,7 +48,4 @@ def test_a_gpu_trains_in_the_type_that_it_has_and_says_so(small_data, tmp_path):
 
 @pytest.mark.gpu(2)
 def test_two_gpus_take_the_steps_of_one(small_data, tmp_path):
-    runs = [trained(small_data, tmp_path / str(gpus), gpus) for gpus in (1, 2)]
-    for one, two in zip(*runs, strict=True):
-        for name in ("loss", "dev_loss", "grad_norm"):
-            assert math.isclose(one[name], two[name], rel_tol=1e-3), (one, two)
+    assert_same_steps(*(trained(small_data, tmp_path / str(gpus), gpus) for gpus in (1, 2)))
