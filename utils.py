@@ -14,6 +14,10 @@ import torch
 
 ROOT = Path(__file__).resolve().parent
 
+# cuDNN's attention makes a plan for each new shape, which takes longer than hundreds of steps of a
+# search, and each of these steps has a new shape. PyTorch's other forms need none.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 
 def device():
     """Where to compute: CUDA if there is one, then Apple's MPS, then the CPU.

@@ -111,11 +111,33 @@ def without_float64():
 def waits():
     """Counts what makes the host wait for the device: a Counter of (what, where)."""
     counted = Counter()
+    with waits_of_cuda(counted) if utils.device().type == "cuda" else waits_of_ours(counted):
+        yield counted
+
+
+@contextmanager
+def waits_of_ours(counted):
+    """On the simulated device."""
     module.on_wait(lambda name: counted.update([(name, place())]))
     try:
-        yield counted
+        yield
     finally:
         module.on_wait(None)
+
+
+@contextmanager
+def waits_of_cuda(counted):
+    """On a real GPU, for which PyTorch can give a warning at each."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(action="always"):
+        warnings.showwarning = lambda message, *_: counted.update(
+            [("CUDA", place())] if "synchronizing" in str(message) else []
+        )
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
 
 
 def place():

@@ -1,0 +1,141 @@
+"""What a GPU makes of `base`: `python tests/benchmarks/gpu.py [batch tokens]`, 3 minutes.
+
+Trains on random sentences of 10 to 60 tokens, 32,000 different ones, beside PyTorch's
+nn.Transformer and Hugging Face's Marian with the same loss, optimiser and precision, by turns.
+Prints target tokens a second, the share of the peak (FLOPs of the model against those of a large
+product in the same data type), the memory, and which kinds of kernel the GPU's time goes to.
+"""
+
+import functools
+import statistics
+import sys
+from collections import Counter
+from unittest import mock
+
+import baselines
+import numpy as np
+import torch
+from notebooks.data_preparation import BOS, EOS, TokenBatchSampler, make_dataloader
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.setup import Config, replace
+from notebooks.training import train_step
+from torch.utils.flop_counter import FlopCounterMode
+
+from notebooks.processes import BatchLoss
+from utils import native_dtype
+
+VOCABULARY, ROUNDS = 32_000, 5
+KINDS = {
+    "products": ("gemm", "cutlass", "cublas", "nvjet", "xmma"),
+    "attention": ("fmha", "attention", "flash"),
+    "Adam and clipping": ("multi_tensor", "lpnorm", "adam"),
+    "loss": ("softmax", "nll", "cross_entropy"),
+    "norms": ("layer_norm", "gammabeta"),
+    "dropout": ("dropout",),
+    "embedding": ("embedding", "indexing", "index"),
+    "casts and copies": ("copy", "bfloat16tofloat"),
+}
+
+
+def sentences(number=20_000):
+    """Random pairs of id lists as a data set holds them, and their lengths."""
+    random = np.random.default_rng(0)
+    lengths = random.integers(10, 60, size=(number, 1)) + random.integers(0, 8, size=(number, 2))
+    draw = lambda length: random.integers(EOS + 1, VOCABULARY, size=length).tolist()
+    return [([*draw(a), EOS], [BOS, *draw(b), EOS]) for a, b in lengths], lengths + 1
+
+
+def seconds(work):
+    """How long the GPU works at something."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    work()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / 1000
+
+
+def peak():
+    """FLOPs a second of a product of two matrices of 8,192 x 8,192."""
+    dtype = getattr(torch, native_dtype())
+    left, right = (torch.randn(8192, 8192, device="cuda").to(dtype) for _ in range(2))
+    work = lambda: [left @ right for _ in range(10)]
+    return 10 * 2 * 8192**3 / statistics.median(seconds(work) for _ in range(ROUNDS))
+
+
+def jobs(config):
+    """Training steps of ours and of the rivals: {name: function of a batch}."""
+    criterion = LabelSmoothing(config.smoothing)
+    make = lambda: make_model(config, VOCABULARY, VOCABULARY).cuda().train()
+
+    def adam(model):
+        options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        return torch.optim.Adam(model.parameters(), **options)
+
+    def library(model):
+        options = dict(criterion=criterion, optimizer=adam(model), config=config)
+        return functools.partial(baselines.library_step, model, **options)
+
+    batch_loss = BatchLoss(make(), criterion)
+    optimizer, _ = make_optimizer(batch_loss.model, config)
+    yield "ours", lambda batch: train_step(batch_loss, batch, optimizer, config)
+    yield "nn.Transformer", library(baselines.TorchTransformer(make(), config).cuda().train())
+    marian = baselines.marian(config, VOCABULARY, VOCABULARY).cuda().train()
+    yield "Marian", library(baselines.MarianParts(marian))
+
+
+def kinds(step, batches):
+    """Prints where the GPU's time goes, by kinds of kernel."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
+        list(map(step, batches))
+    shares = Counter()
+    for row in profiler.key_averages():
+        if row.self_device_time_total and row.device_type == torch.autograd.DeviceType.CUDA:
+            low = row.key.lower()
+            found = (kind for kind, parts in KINDS.items() if any(part in low for part in parts))
+            shares[next(found, "the rest, element by element")] += row.self_device_time_total
+    for kind, taken in shares.most_common():
+        print(f"  {kind:32}{taken / shares.total():6.1%}")
+
+
+def main(batch_tokens=25_000):
+    config = replace(Config.preset("base"), dtype=native_dtype(), batch_tokens=int(batch_tokens))
+    items, lengths = sentences()
+    sampler = TokenBatchSampler(lengths, config.batch_tokens)
+    loader = make_dataloader(items, sampler)
+    batches = [batch.to("cuda") for batch, _ in zip(loader, range(8))]
+    tokens = sum(int((batch.tgt_out > 0).sum()) for batch in batches)
+    steps = dict(jobs(config))
+    # the form of attention whose products can be counted, and no logits computed twice
+    attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+    whole = mock.patch("notebooks.loss.PLACES", 10**9)
+    with FlopCounterMode(display=False) as counter, attention, whole:
+        steps["ours"](batches[0])
+    flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())
+    times, memory = {name: [] for name in steps}, {}
+    for turn in range(ROUNDS + 1):
+        for name, step in steps.items():
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            taken = seconds(functools.partial(list, map(step, batches)))
+            memory[name] = torch.cuda.max_memory_allocated() - before
+            times[name] += [taken] * (turn > 0)
+    most = peak()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {config.dtype}; a product: "
+          f"{most / 1e12:.0f} TFLOP/s; `base`, {config.batch_tokens:,} tokens a step")  # fmt: skip
+    for name, found in times.items():
+        middle = statistics.median(found)
+        speed, step = tokens / middle, 1000 * middle / len(batches)
+        text = f"{name:16}{speed:10,.0f} target tokens/s, a step {step:.0f} ms"
+        if name == "ours":
+            text += f", {speed * flops / most:.0%} of the peak"
+        print(f"{text}, {memory[name] / 2**30:.1f} GiB for activations and gradients")
+    kinds(steps["ours"], batches)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
