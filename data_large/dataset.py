@@ -7,12 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from notebooks.data_preparation import Tokenizer, add_marks
+from notebooks.data_preparation import add_marks
 from notebooks.setup import InputError
 from torch.utils.data import Dataset
 
 from data_large.cleaning import TOKENS
 from notebooks.programs import read_json
+from notebooks.saved import load_tokenizer
 
 
 class PreparedDataset(Dataset):
@@ -79,9 +80,9 @@ def load_prepared(folder):
 def load_tokenizers(folder):
     """The source and the target tokenizer of a prepared folder; one object if they are the same."""
     paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
-    source = Tokenizer.load(paths[0])
+    source = load_tokenizer(paths[0])
     same = paths[0].read_bytes() == paths[1].read_bytes()
-    return source, source if same else Tokenizer.load(paths[1])
+    return source, source if same else load_tokenizer(paths[1])
 
 
 def digest(paths):

@@ -49,6 +49,7 @@ from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
 from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
 from notebooks import data_preparation
 from notebooks.programs import parse_command, run_command
+from notebooks.saved import save_tokenizer
 from utils import write_json, write_whole
 
 # `datasets` is imported where it is used: half a second, which plain .tsv files need not wait for
@@ -121,7 +122,7 @@ def save_tokenizers(rows, folder, config):
     """For `map`: notebook 01's tokenizers from all of the rows, saved in the folder."""
     tokenizers = make_tokenizers(list(zip(rows["source"], rows["target"])), config)
     for side, tokenizer in zip(("src", "tgt"), tokenizers):
-        tokenizer.save(folder / f"vocabulary.{side}.json")
+        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
 
 
 def learn_tokenizers(folder, texts, keep, config, workers):

@@ -13,6 +13,7 @@ from IPython.display import display
 from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.transforms import Bbox
 
 # One colour for each thing throughout, from the Okabe-Ito palette: colour-blind readers too can
 # tell them apart.
@@ -77,38 +78,50 @@ def show(alt, figure=None):
 # stands before what it holds.
 FRAMES = (8, 9, 10)
 MAP = [
-    (0, "00 setup", 0.0, 0.0, 1.5, 0.6),
-    (1, "01 data preparation: English left, Chinese right", 2.2, 0.0, 6.6, 0.6),
-    (10, "10 Transformer", 1.7, 0.85, 7.6, 10.15),
-    (2, "02 input embedding", 2.2, 1.1, 2.8, 0.55),
-    (3, "03 positional encoding", 2.2, 1.95, 2.8, 0.55),
-    (2, "02 input embedding", 6.0, 1.1, 2.8, 0.55),
-    (3, "03 positional encoding", 6.0, 1.95, 2.8, 0.55),
-    (8, "08 encoder × N", 1.9, 2.75, 3.4, 4.35),
-    (9, "09 decoder × N", 5.7, 2.75, 3.4, 6.25),
-    (5, "05 norm", 2.2, 3.4, 2.8, 0.42), (4, "04 self-attention", 2.2, 3.88, 2.8, 0.55),
-    (7, "07 add", 2.2, 4.49, 2.8, 0.42), (5, "05 norm", 2.2, 5.3, 2.8, 0.42),
-    (6, "06 feed-forward", 2.2, 5.78, 2.8, 0.55), (7, "07 add", 2.2, 6.39, 2.8, 0.42),
-    (5, "05 norm", 2.2, 7.35, 2.8, 0.42), (5, "05 norm", 6.0, 3.4, 2.8, 0.42),
-    (4, "04 masked self-attention", 6.0, 3.88, 2.8, 0.55), (7, "07 add", 6.0, 4.49, 2.8, 0.42),
-    (5, "05 norm", 6.0, 5.3, 2.8, 0.42), (4, "04 cross-attention", 6.0, 5.78, 2.8, 0.55),
-    (7, "07 add", 6.0, 6.39, 2.8, 0.42), (5, "05 norm", 6.0, 7.2, 2.8, 0.42),
-    (6, "06 feed-forward", 6.0, 7.68, 2.8, 0.55), (7, "07 add", 6.0, 8.29, 2.8, 0.42),
-    (5, "05 norm", 6.0, 9.25, 2.8, 0.42), (10, "10 generator", 6.0, 10.0, 2.8, 0.6),
-    (11, "11 make_model: the first weights", 10.0, 9.6, 4.3, 0.6),
-    (13, "13 loss", 10.0, 7.6, 1.5, 0.6), (12, "12 label smoothing", 11.9, 7.6, 2.4, 0.6),
-    (14, "14 optimiser and schedule", 10.0, 5.8, 4.3, 0.6),
-    (15, "15 training: again and again", 10.0, 4.0, 4.3, 0.6),
-    (16, "16 translation", 10.0, 2.0, 4.3, 0.6),
+    (1, "01 data preparation: English left, Chinese right", 0.6, 0.0, 7.8, 0.6),
+    (10, "10 Transformer", 0.0, 0.85, 8.95, 10.15),
+    (2, "02 input embedding", 0.6, 1.1, 3.2, 0.55),
+    (3, "03 positional encoding", 0.6, 1.95, 3.2, 0.55),
+    (2, "02 input embedding", 5.2, 1.1, 3.2, 0.55),
+    (3, "03 positional encoding", 5.2, 1.95, 3.2, 0.55),
+    (8, "08 encoder: N layers, norm", 0.2, 2.75, 3.8, 5.15),
+    (9, "09 decoder: N layers, norm", 4.9, 2.75, 3.9, 7.05),
+    (5, "05 norm", 0.6, 3.4, 3.2, 0.42), (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
+    (7, "07 add", 0.6, 4.49, 3.2, 0.42), (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
+    (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55), (7, "07 add", 0.6, 6.39, 3.2, 0.42),
+    (5, "05 norm", 0.6, 7.3, 3.2, 0.42), (5, "05 norm", 5.2, 3.4, 3.2, 0.42),
+    (4, "04 masked self-attention", 5.2, 3.88, 3.2, 0.55), (7, "07 add", 5.2, 4.49, 3.2, 0.42),
+    (5, "05 norm", 5.2, 5.3, 3.2, 0.42), (4, "04 cross-attention", 5.2, 5.78, 3.2, 0.55),
+    (7, "07 add", 5.2, 6.39, 3.2, 0.42), (5, "05 norm", 5.2, 7.2, 3.2, 0.42),
+    (6, "06 feed-forward", 5.2, 7.68, 3.2, 0.55), (7, "07 add", 5.2, 8.29, 3.2, 0.42),
+    (5, "05 norm", 5.2, 9.2, 3.2, 0.42), (10, "10 generator", 5.2, 10.15, 3.2, 0.6),
+    (11, "11 make_model:\nthe first weights", 9.6, 10.0, 2.8, 0.95),
+    (12, "12 label smoothing", 9.6, 8.7, 2.8, 0.6), (13, "13 loss", 9.6, 7.4, 2.8, 0.6),
+    (14, "14 optimiser\nand schedule", 9.6, 5.6, 2.8, 0.95),
+    (15, "15 training:\nagain and again", 9.6, 3.8, 2.8, 0.95),
+    (16, "16 translation", 9.6, 2.3, 2.8, 0.6), (0, "00 setup", 9.6, 1.0, 2.8, 0.6),
 ]  # fmt: skip
+# Each is a line through points. The first three: the memory, the scores, the Chinese that the loss
+# compares them with.
 ARROWS = [
-    (3.6, 0.6, 3.6, 1.1), (7.4, 0.6, 7.4, 1.1), (3.6, 1.65, 3.6, 1.95), (7.4, 1.65, 7.4, 1.95),
-    (3.6, 2.5, 3.6, 3.4), (7.4, 2.5, 7.4, 3.4), (3.6, 4.91, 3.6, 5.3), (7.4, 4.91, 7.4, 5.3),
-    (7.4, 6.81, 7.4, 7.2), (3.6, 6.81, 3.6, 7.35), (7.4, 8.71, 7.4, 9.25), (7.4, 9.67, 7.4, 10.0),
-    (5.0, 7.56, 6.0, 6.05), (10.0, 9.9, 9.3, 9.9), (9.3, 7.9, 10.0, 7.9), (11.9, 7.9, 11.5, 7.9),
-    (10.75, 7.6, 10.75, 6.4), (10.75, 5.8, 10.75, 4.6), (10.0, 4.3, 9.3, 4.3),
-    (9.3, 2.3, 10.0, 2.3),
+    [(3.8, 7.51), (4.45, 7.51), (4.45, 6.05), (5.2, 6.05)],
+    [(8.4, 10.45), (9.25, 10.45), (9.25, 7.7), (9.6, 7.7)],
+    [(8.4, 0.3), (12.75, 0.3), (12.75, 7.7), (12.4, 7.7)],
+    [(2.2, 0.6), (2.2, 1.1)], [(6.8, 0.6), (6.8, 1.1)], [(2.2, 1.65), (2.2, 1.95)],
+    [(6.8, 1.65), (6.8, 1.95)], [(2.2, 2.5), (2.2, 3.4)], [(6.8, 2.5), (6.8, 3.4)],
+    [(2.2, 4.91), (2.2, 5.3)], [(6.8, 4.91), (6.8, 5.3)], [(6.8, 6.81), (6.8, 7.2)],
+    [(2.2, 6.81), (2.2, 7.3)], [(6.8, 8.71), (6.8, 9.2)], [(6.8, 9.62), (6.8, 10.15)],
+    [(11, 8.7), (11, 8)], [(11, 7.4), (11, 6.55)], [(11, 5.6), (11, 4.75)],
+    [(9.6, 10.8), (8.95, 10.8)], [(9.6, 4.27), (8.95, 4.27)], [(8.95, 2.6), (9.6, 2.6)],
 ]  # fmt: skip
+
+
+def shortcut(left, bottom, width, height):
+    """The line from before a sublayer's norm to this box, which adds it: outside of both stacks."""
+    middle, end = left + width / 2, bottom + height / 2
+    edge, side = (left, left - 0.2) if left < 4 else (left + width, left + width + 0.2)
+    start = bottom - 1.28
+    return [(middle, start), (side, start), (side, end), (edge, end)]
 
 
 def series_map(notebook, notes=()):
@@ -118,7 +131,8 @@ def series_map(notebook, notes=()):
 
     `notes` are texts (x, y, text) to be written beside the arrows.
     """
-    figure, axis = plt.subplots(figsize=(10, 6.2))
+    figure, axis = plt.subplots(figsize=(10, 7.4))
+    arrows = list(ARROWS)
     for number, label, left, bottom, width, height in MAP:
         frame = number in FRAMES and height > 1
         colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
@@ -127,35 +141,51 @@ def series_map(notebook, notes=()):
         box = FancyBboxPatch((left, bottom), width, height, shape, fc=colour, ec="#555555",
                              lw=0.8, ls=line)  # fmt: skip
         axis.add_patch(box)
-        place = (left + width / 2, bottom + height / 2)
-        if frame:
-            place = (left + 0.12, bottom + (height - 0.35 if number == 10 else 0.25))
-        axis.text(*place, label, ha="left" if frame else "center", va="center", size=9)
-        if number == 7:  # the shortcut, from before the norm
-            start, end, side = bottom - 1.28, bottom + height / 2, left - 0.15
-            axis.plot([left + 1.4, side, side], [start, start, end], color="#555555", lw=1)
-            arrow = {"arrowstyle": "-|>", "color": "#555555"}
-            axis.annotate("", (left, end), (side - 0.02, end), arrowprops=arrow)
-    for x, y, to_x, to_y in ARROWS:
-        axis.annotate(
-            "", (to_x, to_y), (x, y), arrowprops={"arrowstyle": "-|>", "color": "#555555", "lw": 1}
-        )
+        if frame:  # the name left of the arrow that comes in, what it holds on the right
+            name, _, holds = label.partition(": ")
+            height_of_text = bottom + (height - 0.35 if number == 10 else 0.25)
+            axis.text(left + 0.12, height_of_text, name, va="center", size=12)
+            axis.text(left + width / 2 + 0.25, height_of_text, holds, va="center", size=12)
+        else:
+            place = (left + width / 2, bottom + height / 2)
+            axis.text(*place, label, ha="center", va="center", size=12)
+        if number == 7:
+            arrows.append(shortcut(left, bottom, width, height))
+    for points in arrows:
+        axis.plot(*zip(*points), color="#555555", lw=1, solid_capstyle="butt")
+        arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1, "shrinkA": 0, "shrinkB": 0}
+        axis.annotate("", points[-1], points[-2], arrowprops=arrow)
     for x, y, text in notes:
-        axis.text(
-            x,
-            y,
-            text,
-            size=9.5,
-            color=COLOURS["train"],
-            va="center",
-            bbox={"fc": "white", "ec": "none", "pad": 0.5},
-        )
-    axis.set(xlim=(-0.1, 14.4), ylim=(-0.1, 11.1))
+        box = {"fc": "white", "ec": "none", "pad": 0.5}
+        axis.text(x, y, text, size=12, color=COLOURS["train"], va="center", bbox=box)
+    axis.set(xlim=(-0.1, 12.9), ylim=(-0.1, 11.1))
     axis.axis("off")
     lit = " and ".join(
         sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
     )
     show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
+
+
+SIDES = [(7, 0, "left", "center"), (-7, 0, "right", "center"), (0, 6, "center", "bottom"),
+         (0, -6, "center", "top"), (5, 5, "left", "bottom"), (-5, 5, "right", "bottom"),
+         (5, -5, "left", "top"), (-5, -5, "right", "top")]  # fmt: skip
+
+
+def label_points(axis, points, names, colours):
+    """Writes each name beside its point (x, y), over no other point and no other name."""
+    axis.figure.canvas.draw()  # from here on the points have their places on the screen
+    taken = [Bbox([[x - 12, y - 8], [x + 12, y + 8]]) for x, y in axis.transData.transform(points)]
+    for number, (point, name, colour) in enumerate(zip(points, names, colours)):
+        others = taken[:number] + taken[number + 1 :]
+        for *offset, across, upright in SIDES:
+            options = dict(ha=across, va=upright, color=colour, textcoords="offset points")
+            label = axis.annotate(name, point, offset, **options)
+            label.set_in_layout(False)
+            box = label.get_window_extent()
+            if not any(box.overlaps(other) for other in others):
+                break
+            label.remove()
+        taken.append(box)
 
 
 def attention_heatmap(

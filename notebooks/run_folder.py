@@ -27,10 +27,18 @@ import torch
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from notebooks.data_preparation import BOS, EOS, Tokenizer, padding_mask
-from notebooks.make_model import load_weights, make_model, read_like, read_tensors, write_tensors
+from notebooks.data_preparation import BOS, EOS, padding_mask
+from notebooks.make_model import make_model
 from notebooks.processes import highest, processes
 from notebooks.programs import Stopped, read_form
+from notebooks.saved import (
+    load_tokenizer,
+    load_weights,
+    read_like,
+    read_tensors,
+    save_tokenizer,
+    write_tensors,
+)
 from notebooks.setup import Config, InputError, check_fields
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
@@ -91,7 +99,7 @@ class RunFolder:
 
     def tokenizers(self):
         """Its source and its target tokenizer."""
-        return [Tokenizer.load(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
+        return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
 
     def load(self):
         """Config, source tokenizer, target tokenizer and model, on `device()` and in eval mode.
@@ -203,8 +211,8 @@ class RunFolder:
 
     def begin(self, config, source, target):
         """Writes vocabularies and settings: a folder with config.json holds a run."""
-        source.save(self.path / "vocabulary.src.json")
-        target.save(self.path / "vocabulary.tgt.json")
+        save_tokenizer(source, self.path / "vocabulary.src.json")
+        save_tokenizer(target, self.path / "vocabulary.tgt.json")
         write_json(self.path / "made.json", what_makes_it())
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
         write_json(self.path / "config.json", asdict(settled))

@@ -24,9 +24,11 @@ except simulated.Missing as error:
     missing = str(error)
 
 from notebooks.data_preparation import Batch
-from notebooks.make_model import make_model, read_tensors
+from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 from notebooks.training import run_training
+
+from notebooks.saved import read_tensors
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"

@@ -16,7 +16,6 @@ from notebooks.data_preparation import (
     CharacterSegmenter,
     SubwordSegmenter,
     TokenBatchSampler,
-    Tokenizer,
     TranslationDataset,
     Vocabulary,
     WordSegmenter,
@@ -28,6 +27,8 @@ from notebooks.data_preparation import (
     read_pairs,
 )
 from notebooks.setup import Config, InputError, replace
+
+from notebooks.saved import load_tokenizer, save_tokenizer
 
 CONFIG = Config()
 PAIRS = [("One.", "一。"), ("Two!", "二！")]
@@ -227,8 +228,8 @@ def test_tokenizers_survive_saving(tmp_path, corpus, kinds, sharing):
     pair = make_tokenizers(corpus[:500], config)
     assert (pair[0].vocabulary.tokens == pair[1].vocabulary.tokens) == (sharing == "three-way")
     for tokenizer, text in zip(pair, corpus[3]):
-        tokenizer.save(tmp_path / "v.json")
-        again = Tokenizer.load(tmp_path / "v.json")
+        save_tokenizer(tokenizer, tmp_path / "v.json")
+        again = load_tokenizer(tmp_path / "v.json")
         assert again.encode(text) == tokenizer.encode(text) and again.decode(
             again.encode(text)
         ) == tokenizer.decode(tokenizer.encode(text))
@@ -330,7 +331,7 @@ def test_a_broken_vocabulary_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "vocabulary.src.json").write_text(content)
     with pytest.raises(InputError, match="vocabulary.src.json"):
-        Tokenizer.load(tmp_path / "vocabulary.src.json")
+        load_tokenizer(tmp_path / "vocabulary.src.json")
 
 
 def test_an_epoch_has_few_shapes():

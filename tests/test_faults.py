@@ -12,13 +12,13 @@ import torch
 from conftest import ROOT, run_python
 from filelock import FileLock
 from notebooks.data_preparation import EOS, SubwordSegmenter, Tokenizer, Vocabulary
-from notebooks.make_model import read_tensors, write_tensors
 from notebooks.setup import Config, InputError, replace
 from notebooks.training import run_training
 
 from data_large.prepare import read_split
 from notebooks import export, training, translation
 from notebooks.run_folder import RunFolder
+from notebooks.saved import load_tokenizer, read_tensors, save_tokenizer, write_tensors
 from utils import write_json
 
 
@@ -567,12 +567,12 @@ def test_subwords_are_read_in_the_form_that_is_written_only(tmp_path, change):
     segmenter = SubwordSegmenter.learn(["hello there", "good day to you"] * 9, 280)
     ids = segmenter.model.get_vocab()
     path = tmp_path / "vocabulary.src.json"
-    Tokenizer(segmenter, Vocabulary(sorted(ids, key=ids.get))).save(path)
-    assert Tokenizer.load(path).segmenter.model.to_str() == segmenter.model.to_str()
+    save_tokenizer(Tokenizer(segmenter, Vocabulary(sorted(ids, key=ids.get))), path)
+    assert load_tokenizer(path).segmenter.model.to_str() == segmenter.model.to_str()
     saved = json.loads(path.read_text(encoding="utf-8"))
     rewrite(path, subwords=json.dumps({**json.loads(saved["subwords"]), **change}))
     with pytest.raises(InputError, match="not a vocabulary"):
-        Tokenizer.load(path)
+        load_tokenizer(path)
 
 
 FIFOS = ["train.tsv", "train.tsv.gz", "model.safetensors", "config.json", "vocabulary.src.json",

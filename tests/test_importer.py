@@ -53,7 +53,7 @@ def test_every_notebook_imports():
 
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
-AFTER_00 = ["programs"]
+AFTER_00, AFTER_01 = ["programs"], ["saved"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
 LARGE = ["formats", "cleaning", "dataset", "prepare"]
 LAST = ["export"]
@@ -64,7 +64,8 @@ def modules():
     folder = ROOT / "notebooks"
     books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
     names = list(books)
-    order = [*PLAIN_BEFORE, names[0], *AFTER_00, *names[1:15], *PLAIN_AFTER_14, *LARGE]
+    order = [*PLAIN_BEFORE, names[0], *AFTER_00, names[1], *AFTER_01, *names[2:15]]
+    order += [*PLAIN_AFTER_14, *LARGE]
     order += [*names[15:], *LAST]
     files = {"utils": ROOT / "utils.py"}
     files |= {name: ROOT / "data_large" / f"{name}.py" for name in LARGE}

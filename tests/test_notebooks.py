@@ -43,7 +43,7 @@ EXPORTS = {
     "encoder": "EncoderLayer Encoder",
     "decoder": "DecoderLayer LayerCache Decoder",
     "transformer": "Generator Transformer attention_maps greedy_search translate_greedily",
-    "make_model": "make_model write_tensors read_tensors load_weights",
+    "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
     "loss": "compute_loss evaluate bleu",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",

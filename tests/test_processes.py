@@ -24,7 +24,6 @@ from conftest import (
 )
 from notebooks.data_preparation import Batch
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.make_model import read_tensors, write_tensors
 from notebooks.setup import InputError, replace
 from notebooks.training import run_training, train_step
 
@@ -32,6 +31,7 @@ from notebooks import processes, training
 from notebooks.processes import BatchLoss, synchronised
 from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
+from notebooks.saved import read_tensors, write_tensors
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
