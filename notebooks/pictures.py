@@ -291,7 +291,7 @@ def curves(x, series, title, x_label, y_label, axis=None, colours=None, **option
 
 def training_curves(records, axes=None, clip=None):
     """A run's log over its steps: loss, BLEU on dev, learning rate, norm of the gradient."""
-    axes = plt.subplots(1, 4, figsize=(15, 3.2))[1] if axes is None else axes
+    axes = list(plt.subplots(2, 2, figsize=(9, 6.5))[1].flat if axes is None else axes)
     for axis in axes:
         axis.clear()
 
@@ -304,14 +304,14 @@ def training_curves(records, axes=None, clip=None):
     axes[0].plot(*column("loss"), **smoothed)
     axes[0].plot(*column("train_loss"), "o-", label="train, a sample", color=COLOURS["train"])
     axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, fontsize=9)
     axes[1].plot(*column("dev_bleu"), "o-", color=COLOURS["dev"])
     axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
     axes[3].plot(*column("grad_norm"), "o", color=COLOURS["train"], markersize=4)
     if clip is not None:
         axes[3].axhline(clip, color="black", linestyle=":", linewidth=1)
-    titles = ("Loss", "Greedy translations of dev", "Learning rate", "Norm of the gradient")
-    units = ("nats per target token", "BLEU", "learning rate", "before clipping")
+    titles = ("Loss", "Greedy translations, a part of dev", "Learning rate", "Norm of the gradient")
+    units = ("nats per token", "BLEU", "learning rate", "before clipping")
     for axis, title, unit in zip(axes, titles, units):
         axis.set(title=title, xlabel="step", ylabel=unit)
     return axes
@@ -325,7 +325,8 @@ def ablation_chart(rows):
     """
     figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)
     titles = ("Loss on dev: left is better", "Beam search on dev: right is better")
-    for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, ("nats a token", "BLEU")):
+    units = ("nats per token", "BLEU")
+    for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, units):
         axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
         for place, row in enumerate(rows):
             colour = COLOURS["train"] if place else "black"

@@ -2,10 +2,10 @@
 
 A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
 run: command, versions, device, commit), model.safetensors (the weights to translate with),
-log.jsonl, scores.json, and checkpoints/step-N/ with weights, Adam's moments and state.json. Every
-file but the log is written under a temporary name and then renamed, so it is old or new and never
-half; the log is appended to, and what is no record in it is skipped. The file `lock` is held by the
-process that trains in the folder.
+log.jsonl, scores.json, search.json (a length penalty that was chosen), and checkpoints/step-N/ with
+weights, Adam's moments and state.json. Every file but the log is written under a temporary name and
+then renamed, so it is old or new and never half; the log is appended to, and what is no record in
+it is skipped. The file `lock` is held by the process that trains in the folder.
 """
 
 import hashlib
@@ -42,8 +42,8 @@ from notebooks.saved import (
 from notebooks.setup import Config, InputError, check_fields
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
-FILES = ["scores.json", "log.jsonl", "model.safetensors", "made.json", "vocabulary.src.json",
-         "vocabulary.tgt.json", "config.json"]  # fmt: skip
+FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",
+         "vocabulary.src.json", "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
 PROJECT = "transformer"  # what a tracker calls all our runs
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
@@ -73,6 +73,16 @@ class Progress:
         self.stale = 0 if better else self.stale + 1
         self.finished = self.step >= config.steps or 0 < config.patience <= self.stale
         return better
+
+
+@dataclass
+class Search:
+    """How a run is translated with, chosen on dev: search.json."""
+
+    alpha: float  # length penalty
+
+    def __post_init__(self):
+        check_fields(self)
 
 
 class RunFolder:
@@ -118,6 +128,11 @@ class RunFolder:
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{self.path}/model.safetensors: gives no numbers. {hint}")
         return config, source, target, model
+
+    def alpha(self, otherwise):
+        """The length penalty that was chosen for this run, else the one given."""
+        path = self.path / "search.json"
+        return read_form(path, Search, whole=True).alpha if path.exists() else otherwise
 
     def checkpoints(self):
         """The complete checkpoints, oldest first."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 from conftest import ROOT, run_python
@@ -10,6 +11,7 @@ from notebooks.setup import Config, replace
 
 from notebooks import training, translation
 from notebooks.programs import parse_command
+from notebooks.run_folder import FILES
 
 
 def test_train_translate_and_score(small_data, tmp_path):
@@ -34,6 +36,29 @@ def test_train_translate_and_score(small_data, tmp_path):
     assert scores["beam"].keys() == set(names.split())
     translation.score(run, small_data, "dev")
     assert json.loads((run / "scores.json").read_text()).keys() == {"test", "dev"}
+
+
+def test_the_length_penalty_that_dev_likes_best_is_kept(
+    finished_run, small_data, tmp_path, capsys, monkeypatch
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    before, dev = translation.Translator.load(run), read_pairs(small_data, "dev", Config())
+    assert before.alpha == translation.ALPHA
+    # a tiny model's BLEU is 0: take the number of characters, which differs, in its place
+    monkeypatch.setattr(translation, "ALPHAS", (0.0, 1.0, 3.0))
+    monkeypatch.setattr(translation, "bleu", lambda texts, *_: (sum(map(len, texts)), ""))
+    sources = [english for english, _ in dev]
+    written = {alpha: before.translate(sources, alpha=alpha) for alpha in translation.ALPHAS}
+    lengths = {alpha: sum(map(len, texts)) for alpha, texts in written.items()}
+    best = max(lengths, key=lengths.get)
+    assert len(set(lengths.values())) > 1 and best != translation.ALPHAS[0]
+    argv = ["--run", str(run), "--score", str(small_data), "--alpha", "auto"]
+    assert translation.main(argv) == 0
+    assert f"alpha {best}: chosen on dev" in capsys.readouterr().out
+    assert json.loads((run / "search.json").read_text()) == {"alpha": best}
+    assert translation.Translator.load(run).translate(sources) == written[best]
+    assert "search.json" in FILES  # so --restart clears it
 
 
 def test_argument_file_and_pipe_give_the_same_lines(finished_run, small_data, tmp_path, capsys):

@@ -410,6 +410,7 @@ def test_standard_input_closed(finished_run, capsys, monkeypatch):
         (["--alpha", "1e300"], ["alpha"]),
         (["--alpha", "-1"], ["alpha"]),
         (["--beam-size", str(2**62)], ["beam_size"]),
+        (["--alpha", "auto"], ["--alpha auto", "--score"]),
         (["--input", "file"], ["--input", "give one"]),
         (["--score", "data"], ["--score", "give one"]),
     ],
@@ -530,6 +531,13 @@ def test_scores_are_read_before_anything_is_translated(
     monkeypatch.setattr(translation.Translator, "translate", lambda *_, **__: 1 / 0)
     argv = ["--run", run, "--score", small_data]
     assert_refused(capsys, translation.main, argv, str(run / "scores.json"))
+
+
+@pytest.mark.parametrize("content", ['{"alpha": "x"}', '{"alpha": -1}', "{}", "[1]", "{"])
+def test_a_chosen_length_penalty_is_checked(capsys, tmp_path, finished_run, content):
+    run = copied(finished_run, tmp_path)
+    (run / "search.json").write_text(content)
+    assert_refused(capsys, translation.main, ["--run", run, "Hello"], str(run / "search.json"))
 
 
 BROKEN = [
