@@ -406,7 +406,7 @@ class PrepareCommand:
     settings: tyro.conf.OmitArgPrefixes[Config]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
     data: Path = FOLDER
-    # preset: tiny, small, reference or base; every option below changes one of its settings
+    # preset, as in notebook 00; every option below changes one of its settings
     config: str = "base"
     # processes; by default as many as processors and 2 GiB of memory allow, at most 4
     workers: int | None = None

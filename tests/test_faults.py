@@ -34,7 +34,7 @@ def assert_refused(capsys, command, argv, *words):
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--config", "huge"], ["unknown preset 'huge'", "tiny, small, reference, base"]),
+        (["--config", "huge"], ["unknown preset 'huge'", "tiny, small, subwords, reference, base"]),
         (["--num-heads", "3"], ["num_heads 3 does not divide d_model 256"]),
         (["--dropout", "1.5"], ["dropout is 1.5"]),
         (["--data", "nowhere"], ["nowhere", "no such folder"]),

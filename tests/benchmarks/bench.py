@@ -16,12 +16,15 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
 from unittest import mock
 
 import torch
 
 import utils
+
+os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler would print lines of its own
 
 # all of this is about the processor; the notebooks take the name from here
 utils.device = lambda: torch.device("cpu")
@@ -43,7 +46,8 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
 from notebooks.training import run_training, train_step
 from notebooks.translation import Translator, search
-from torch.utils.flop_counter import FlopCounterMode
+from torch.profiler import profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from data_large.prepare import load_data
 from notebooks.export import export_ctranslate2
@@ -174,18 +178,42 @@ def training(report, rounds):
     report["ratios"]["training against Marian"] = best("ours") / best("Marian")
 
 
-# 2 share of the peak
+# 2 share of the peak, and where the time goes
+
+
+class Products(TorchDispatchMode):
+    """Notes each matrix product that runs in it: the function, and its tensors' shapes."""
+
+    NAMES = ("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default")
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        if str(function) in self.NAMES:
+            form = tuple((part.shape, part.stride(), part.dtype) for part in arguments)
+            self.found.append((function, form))
+        return function(*arguments, **(options or {}))
+
+
+def bare(products):
+    """A job: these products alone, on random matrices of the same shapes and data types."""
+    tensors = {
+        form: [torch.empty_strided(*part[:2], dtype=part[2]).normal_() for part in form]
+        for _, form in products
+    }
+
+    def job():
+        for function, form in products:
+            function(*tensors[form])
+        return 1
+
+    return job
 
 
 def peak(report, rounds):
-    """Model FLOPs per second against those of a large matrix product in the same data type."""
-    left, right = (torch.randn(3072, 3072).to(getattr(torch, native_dtype())) for _ in range(2))
-
-    def product():
-        for _ in range(4):
-            left @ right
-        return 4 * 2 * 3072**3
-
+    """What a step's bare products take, as a share of the step."""
     cases = (("small", 6, {}), ("reference", 4, {}), ("base", 1, {"batch_tokens": 4096}))
     for name, batches, changes in cases:
         config = replace(Config.preset(name), dtype=native_dtype(), **changes)
@@ -193,15 +221,35 @@ def peak(report, rounds):
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
         job = our_job(config, (len(source), len(target)), some)
-        # the form of attention whose products can be counted
-        attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-        with attention, FlopCounterMode(display=False) as counter:
+        with Products() as products:
             tokens = job()
-        speeds = alternate({"tokens": job, "matrix product": product}, rounds)
-        speeds["FLOPs a target token"] = counter.get_total_flops() / tokens
+        speeds = alternate({"tokens": job, "products": bare(products.found)}, rounds)
         report[f"peak, {name}"] = speeds
-        reached = speeds["tokens"] * speeds["FLOPs a target token"]
-        report["ratios"][f"share of the peak, {name}"] = reached / speeds["matrix product"]
+        report["ratios"][f"share of the peak, {name}"] = (
+            speeds["tokens"] / tokens / speeds["products"]
+        )
+        if name == "small":
+            report["where a training step's time goes"] = kinds(job)
+
+
+KINDS = {"mm": "products", "addmm": "products", "bmm": "products", "copy_": "casts and copies",
+         "_fused_adam_": "Adam", "random_": "random numbers of dropout", "mul": "multiplications",
+         "add": "sums", "add_": "sums", "sum": "sums", "cat": "casts and copies",
+         "index": "gathers", "gather": "gathers", "index_select": "gathers",
+         "topk": "softmax and top k"}  # fmt: skip
+
+
+def kinds(job):
+    """Where a job's time goes: {kind of operation: per cent of the time in all operations}."""
+    job()  # what a new shape costs is not asked for here
+    with profile() as profiler:
+        job()
+    times = Counter()
+    for row in profiler.key_averages():
+        name = row.key.removeprefix("aten::")
+        kind = "softmax and top k" if "softmax" in name else KINDS.get(name, "the rest")
+        times[kind] += row.self_cpu_time_total
+    return {kind: 100 * taken / times.total() for kind, taken in times.most_common()}
 
 
 # 3 translating
@@ -280,6 +328,8 @@ def translating(report, rounds):
             some = sentences[:: len(sentences) // number][:number]
             for beam_size, name in ((1, "greedy"), (4, "beam 4")):
                 jobs = translating_jobs(translator, model, batch, beam_size, some)
+                if batch == BATCH:
+                    report[f"where the time of a search goes, {name}"] = kinds(jobs["ours"])
                 speeds = alternate(jobs, rounds)
                 report[f"translating, {name}, batch {batch}, sentences/s"] = speeds
                 for rival in ("course A", "Marian", "CTranslate2 float32", "CTranslate2 int8"):

@@ -1,6 +1,6 @@
 """A laptop's side of it: start-up, a busy machine, memory. 9 minutes on 2 cores; prints a table.
 
-    python tests/benchmarks/machine.py [start] [busy] [memory] [kinds]
+    python tests/benchmarks/machine.py [start] [busy] [memory]
 
 Each figure is taken beside another in the same minute: a command beside `import torch`, training
 as it is beside training without our setting of OpenMP, quiet beside busy.
@@ -110,34 +110,6 @@ def steps(number=8):
     print(1000 * statistics.median(times) / number)
 
 
-KINDS = {"mm": "products", "addmm": "products", "bmm": "products", "copy_": "casts and copies",
-         "_fused_adam_": "Adam", "random_": "random numbers of dropout", "mul": "multiplications",
-         "add": "sums", "add_": "sums", "sum": "sums"}  # fmt: skip
-
-
-def kinds(number=8):
-    """Where the time of a training step goes, by kinds of operation: printed, largest first."""
-    from collections import Counter
-
-    os.environ["KINETO_LOG_LEVEL"] = "99"  # it would print lines of its own
-    from torch.profiler import profile
-
-    step, batches = prepare_training()
-    some = [next(batches) for _ in range(number)]
-    for batch in some:  # what a new shape costs is not asked for here
-        step(batch)
-    with profile() as profiler:
-        for batch in some:
-            step(batch)
-    shares = Counter()
-    for row in profiler.key_averages():
-        name = row.key.removeprefix("aten::")
-        kind = "softmax" if "softmax" in name else KINDS.get(name, "the rest")
-        shares[kind] += row.self_cpu_time_total
-    for kind, time_taken in shares.most_common():
-        print(f"{kind:28}{time_taken / shares.total():6.0%}")
-
-
 def resident():
     """MiB of memory that this process holds."""
     status = Path("/proc/self/status").read_text()
@@ -177,7 +149,7 @@ def parts(multiple, number=1000):
 
 
 if __name__ == "__main__":
-    programs = {"start": start, "busy": busy, "memory": memory, "kinds": kinds}
+    programs = {"start": start, "busy": busy, "memory": memory}
     if sys.argv[1:2] == ["steps"]:
         steps()
     elif sys.argv[1:2] == ["parts"]:
