@@ -300,7 +300,7 @@ def training_curves(records, axes=None, clip=None):
         found = [(record["step"], record[name]) for record in records if name in record]
         return zip(*found) if found else ([], [])
 
-    smoothed = dict(label="train, smoothed, with dropout", color="#BBBBBB", linewidth=1)
+    smoothed = dict(label="train, label smoothing and dropout", color="#BBBBBB", linewidth=1)
     axes[0].plot(*column("loss"), **smoothed)
     axes[0].plot(*column("train_loss"), "o-", label="train, a sample", color=COLOURS["train"])
     axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
