@@ -139,8 +139,7 @@ def learn_tokenizers(folder, texts, keep, config, workers):
 
 def encode_rows(rows, numbers, keep, folder, max_length, schema):
     """For `map`: the rows to keep as ids without control tokens; pairs too long are left out."""
-    pairs = zip(rows["source"], rows["target"])
-    pairs = [pair for pair, number in zip(pairs, numbers) if keep[number]]
+    pairs = [pair for *pair, n in zip(rows["source"], rows["target"], numbers) if keep[n]]
     found = encode_pairs(pairs, *load_tokenizers(folder), max_length)
     src, tgt = ([pair[side] for pair in found] for side in (0, 1))
     return pa.Table.from_pydict({"src": src, "tgt": tgt}, schema)
