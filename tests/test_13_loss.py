@@ -54,7 +54,7 @@ def test_in_chunks_the_loss_and_its_gradients_are_the_same(places, monkeypatch):
     model, batch = random_model(0), random_batch(0, [5, 2, 3], [4, 7, 1])
     found = []
     for held in (10**6, places):
-        monkeypatch.setattr(loss_module, "PLACES", held)
+        monkeypatch.setattr(loss_module, "LOGITS", held * 12)  # its vocabulary has 12 tokens
         loss, count = compute_loss(model.train(), batch, LabelSmoothing(0.1))
         assert count == 15
         found.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
@@ -69,7 +69,7 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
         [],
     )
     model.generator.register_forward_hook(lambda module, given, made: read.append(made.shape[0]))
-    monkeypatch.setattr(loss_module, "PLACES", 16)
+    monkeypatch.setattr(loss_module, "LOGITS", 16 * 12 + 11)
     compute_loss(model, batch.to(device()), LabelSmoothing(0.1))[0].backward()
     assert sorted(read) == [8, 8, 16, 16, 16, 16]  # the second time in the backward pass
     read.clear()

@@ -112,7 +112,7 @@ def main(batch_tokens=25_000):
     steps = dict(jobs(config))
     # the form of attention whose products can be counted, and no logits computed twice
     attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    whole = mock.patch("notebooks.loss.PLACES", 10**9)
+    whole = mock.patch("notebooks.loss.LOGITS", 10**12)
     with FlopCounterMode(display=False) as counter, attention, whole:
         steps["ours"](batches[0])
     flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())

@@ -34,10 +34,10 @@ def steps_between(before):
 
 
 @pytest.mark.parametrize("changes", [{}, {"accumulate": 3}, {"dtype": "bfloat16"}])
-@pytest.mark.parametrize("places", [loss.PLACES, 100])
-def test_a_training_step_never_waits(small_data, tmp_path, monkeypatch, changes, places):
+@pytest.mark.parametrize("logits", [loss.LOGITS, 10_000])
+def test_a_training_step_never_waits(small_data, tmp_path, monkeypatch, changes, logits):
     """The whole loop from one step to the next, batches included, but for the log's records."""
-    monkeypatch.setattr(loss, "PLACES", places)
+    monkeypatch.setattr(loss, "LOGITS", logits)
     config = replace(TINY, steps=12, eval_steps=12, **changes)
     with counted_before_each(training, "train_step", monkeypatch) as (waited, before):
         training.run_training(small_data, config, tmp_path)
