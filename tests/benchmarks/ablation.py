@@ -260,7 +260,8 @@ def gather(rows, times):
 
 def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
     """Trains what is missing, `jobs` runs at the same time, and writes the table."""
-    config = replace(Config.preset("small"), steps=STEPS, eval_steps=250, bleu_sentences=0)
+    short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
+    config = replace(Config.preset("small"), **short)
     run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
     plain = [(AS_IT_IS, [], seed) for seed in range(4)]
     later = [(name, [name], seed) for name in SINCE for seed in range(2)]

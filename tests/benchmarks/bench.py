@@ -260,7 +260,8 @@ def trained():
 
     It is trained once, in about three minutes.
     """
-    config = replace(Config.preset("small"), steps=800, eval_steps=800, bleu_sentences=0)
+    short = dict(steps=800, batch_tokens=1024, eval_steps=800, bleu_sentences=0)
+    config = replace(Config.preset("small"), **short)
     run_training(ROOT / "data_small", config, RUN)
     return Translator.load(RUN)
 

@@ -19,8 +19,8 @@ def throughput(preset, processes, folder, steps=120):
     """Target tokens a second of a short run."""
     command = [sys.executable, "-m"]
     command += f"torch.distributed.run --standalone --nproc-per-node {processes}".split()
-    command += f"-m notebooks.training -- --config {preset} --steps {steps}".split()
-    command += f"--eval-steps {steps} --bleu-sentences 0 --restart --run".split()
+    command += f"-m notebooks.training -- --config {preset} --batch-tokens 1024".split()
+    command += f"--steps {steps} --eval-steps {steps} --bleu-sentences 0 --restart --run".split()
     command += [str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
