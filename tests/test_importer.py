@@ -272,6 +272,11 @@ def test_threads_wait_shortly_wherever_the_course_is_loaded_first(monkeypatch):
     assert run_python("-c", text, OMP_WAIT_POLICY="PASSIVE").stdout == "None\n"
 
 
+def test_cycles_are_looked_for_less_often():
+    text = "import notebooks, gc; print(gc.get_threshold()[0], gc.isenabled())"
+    assert run_python("-c", text).stdout == "100000 True\n"
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has to be told")
 def test_freed_memory_is_kept_for_the_next_step():
     """A block that is freed costs no page faults when it is taken again."""
