@@ -11,7 +11,7 @@ import torch
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.loss import compute_loss
 from notebooks.positional_encoding import sinusoids
-from notebooks.transformer import Transformer
+from notebooks.transformer import Generator, Transformer
 from torch import nn
 from torch.nn import functional as F
 
@@ -251,7 +251,8 @@ class MarianParts(nn.Module):
 
     def __init__(self, model):
         super().__init__()
-        self.model, self.generator = model, model.lm_head
+        self.model, self.generator = model, Generator(*reversed(model.lm_head.weight.shape))
+        self.generator.projection = model.lm_head
 
     def encode(self, src, src_mask):
         return self.model.model.encoder(input_ids=src, attention_mask=src != PAD).last_hidden_state
