@@ -4,6 +4,7 @@ Only the cells whose first line is ``#| export`` are executed, in their order, a
 Everything else in a notebook (demonstrations, proofs, figures, exercises) runs only in Jupyter.
 """
 
+import contextlib
 import ctypes
 import gc
 import importlib.abc
@@ -23,19 +24,11 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 # glibc gives large freed blocks back to the system, and the next training step asks for them again,
 # page by page. It keeps them when it is told to: blocks of up to 32 MiB, more it does not allow.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 32 * 2**20
-
-
-def keep_freed_memory():
-    """Tells glibc's malloc so. Gives whether it understood: other systems have no `mallopt`."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, TypeError):
-        return False
-    return bool(mallopt(M_MMAP_THRESHOLD, KEPT) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
-
-
-keep_freed_memory()
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+with contextlib.suppress(AttributeError, TypeError):  # other systems have no mallopt
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 # Python looks for cycles that it could free after some hundred new objects. A corpus is a million
 # lists and no cycle: looking for them took a third of the time of reading it.
