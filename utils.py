@@ -6,9 +6,8 @@ import os
 import random
 import secrets
 import tempfile
-import time
+import timeit
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +32,7 @@ def device():
 
 
 def native_dtype():
-    """The data type for matrix products here: "bfloat16" where it is native and fast, or "float32".
-
-    It is native on some GPUs and x86 processors. Among the latter are some that multiply float32
-    faster all the same.
-    """
+    """The data type for matrix products here: "bfloat16" where native and faster, or "float32"."""
     if device().type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     # get_capabilities is new in 2026
@@ -47,15 +42,10 @@ def native_dtype():
     return "float32"
 
 
-@cache
 def seconds_of_product(dtype):
     """What a product of 512 by 512 numbers takes on the CPU: the shortest of six."""
-    x, times = torch.ones(512, 512, dtype=getattr(torch, dtype), device="cpu"), []
-    for _ in range(6):
-        began = time.perf_counter()
-        x @ x
-        times.append(time.perf_counter() - began)
-    return min(times)
+    x = torch.ones(512, 512, dtype=getattr(torch, dtype), device="cpu")
+    return min(timeit.repeat(lambda: x @ x, number=1, repeat=6))
 
 
 def precision(dtype):
