@@ -53,7 +53,7 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout"]
+PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout", "settings"]
 AFTER_00, AFTER_01 = ["programs"], ["saved"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
 LARGE = ["formats", "cleaning", "dataset", "prepare"]
