@@ -5,10 +5,10 @@ import re
 import unicodedata
 
 import numpy as np
-from notebooks.data_preparation import strip_pair
 from notebooks.setup import InputError
 
 from data_large.formats import LANGUAGES
+from notebooks.text_files import strip_pair
 
 # What is cleaned from train. Of the 30,279 pairs of data_small/train.tsv the ratio drops 1
 # (0.003 %), script and length 0.

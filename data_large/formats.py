@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from notebooks.data_preparation import (
-    check_file,
-    decode_line,
-    parse_tsv,
-    read_pairs,
-    split_files,
-    split_lines,
-    strip_pair,
-)
+from notebooks.data_preparation import parse_tsv, read_pairs
 from notebooks.setup import InputError
 
-from notebooks import data_preparation
+from notebooks import text_files
+from notebooks.text_files import check_file, decode_line, split_files, split_lines, strip_pair
 from utils import regular
 
 LANGUAGES = {
@@ -88,7 +81,7 @@ def raw_lines(path):
             file = open(path, "rb")
         with file:
             for line in split_lines(file):
-                yield line if len(line) < data_preparation.LINE_BYTES else b""
+                yield line if len(line) < text_files.LINE_BYTES else b""
     except OSError as error:
         raise damaged(path, error) if packing else error from None
 

@@ -34,11 +34,9 @@ import tyro
 from filelock import FileLock, Timeout
 from notebooks.data_preparation import (
     TranslationDataset,
-    check_file,
     encode_pairs,
     make_tokenizers,
     read_pairs,
-    strip_pair,
 )
 from notebooks.setup import Config, InputError
 from tqdm import tqdm
@@ -47,9 +45,10 @@ from data_large import cleaning, formats
 from data_large.cleaning import STEPS, TOKENS, find_new, hash_pair, judge, nothing_left
 from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
 from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
-from notebooks import data_preparation
+from notebooks import chinese_words, data_preparation, text_files
 from notebooks.programs import parse_command, run_command
 from notebooks.saved import save_tokenizer
+from notebooks.text_files import check_file, strip_pair
 from utils import write_json, write_whole
 
 # `datasets` is imported where it is used: half a second, which plain .tsv files need not wait for
@@ -164,8 +163,8 @@ def fingerprint(data, config):
     They come from files, their names, settings, and the code that reads them.
     """
     names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
-    modules = (data_preparation, formats, cleaning, sys.modules[__name__])
-    parts = [[getattr(config, name) for name in names.split()], *map(inspect.getsource, modules)]
+    ours = (data_preparation, text_files, chinese_words, formats, cleaning, sys.modules[__name__])
+    parts = [[getattr(config, name) for name in names.split()], *map(inspect.getsource, ours)]
     for split in formats.present_splits(data, config):
         extension, files = find_files(data, split, config)
         paths = [path for file in files for path in file]

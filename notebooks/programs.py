@@ -100,6 +100,11 @@ def status_of(command, argv):
         return 128 + signal.SIGTERM
 
 
+def outlive_sigterm(_):
+    """A worker's first SIGTERM, as a cluster sends it to all, is left to the one it works for."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
 def read_json(path):
     """The object in a JSON file. Raises InputError when it is missing, cut short or no object."""
     try:

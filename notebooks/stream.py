@@ -7,9 +7,9 @@ import threading
 import sacrebleu
 from tqdm import tqdm
 
-from notebooks.data_preparation import one_line, read_lines
 from notebooks.run_folder import RunFolder
 from notebooks.setup import InputError
+from notebooks.text_files import one_line, read_lines
 
 END = object()
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from notebooks.data_preparation import (
     BOS,
     EOS,
-    LINE_BYTES,
     PAD,
     UNK,
     Batch,
@@ -23,12 +22,12 @@ from notebooks.data_preparation import (
     make_dataloader,
     make_tokenizers,
     padding_mask,
-    read_lines,
     read_pairs,
 )
 from notebooks.setup import Config, InputError, replace
 
 from notebooks.saved import load_tokenizer, save_tokenizer
+from notebooks.text_files import LINE_BYTES, read_lines
 
 CONFIG = Config()
 PAIRS = [("One.", "一。"), ("Two!", "二！")]

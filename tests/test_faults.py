@@ -639,7 +639,7 @@ def test_ctrl_c_while_it_imports():
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_the_cache_of_jieba_is_private(tmp_path):
-    program = "from notebooks.data_preparation import jieba_words; jieba_words('电话响了')"
+    program = "from notebooks.chinese_words import jieba_words; jieba_words('电话响了')"
     done = run_python("-c", program, HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     [cache] = tmp_path.rglob("jieba.cache")

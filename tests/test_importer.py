@@ -54,7 +54,7 @@ def test_every_notebook_imports():
 
 
 PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout", "settings"]
-AFTER_00, AFTER_01 = ["programs"], ["saved"]
+AFTER_00, AFTER_01 = ["programs", "text_files", "chinese_words"], ["saved"]
 PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
 LARGE = ["formats", "cleaning", "dataset", "prepare"]
 LAST = ["export"]

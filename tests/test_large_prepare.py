@@ -320,7 +320,7 @@ def test_a_damaged_saved_data_set_is_named(pairs, tmp_path, name, damage):
 
 
 def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("notebooks.data_preparation.LINE_BYTES", 8)
+    monkeypatch.setattr("notebooks.text_files.LINE_BYTES", 8)
     (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
     assert list(raw_lines(tmp_path / "text")) == [b"1234567", b"", b"", b"short", b""]
 
@@ -467,9 +467,14 @@ def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeyp
         names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
     path.rename(path.with_name("test-1.tsv"))
     names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
-    monkeypatch.setattr(large.inspect, "getsource", lambda module: "another notebook")
+    read = []  # the modules whose code counts: all that a text goes through
+    monkeypatch.setattr(large.inspect, "getsource", lambda module: read.append(module.__name__))
     names.append(large.fingerprint(tmp_path / "data", SUBWORDS))
     assert len(set(names)) == len(names) == 7
+    lessons = {f"notebooks.{name}" for name in ("data_preparation", "text_files", "chinese_words")}
+    assert set(read) == lessons | {
+        f"data_large.{name}" for name in ("formats", "cleaning", "prepare")
+    }
 
 
 def test_the_fingerprint_of_a_data_set_is_that_of_its_ids(plain, pairs, tmp_path):

@@ -1,0 +1,73 @@
+"""Lines of text files and what is done about bad ones, whatever their format is."""
+
+from pathlib import Path
+
+from notebooks.programs import CONTROL
+from notebooks.settings import InputError
+from utils import regular
+
+LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
+
+
+def read_lines(path):
+    """Yields (line number from 1, text without its line end) of a UTF-8 file.
+
+    Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
+    """
+    # a path, or the number of an open file
+    with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
+        for number, line in enumerate(split_lines(file), start=1):
+            yield number, decode_line(line, path, number)
+
+
+def split_lines(file):
+    """Yields the lines of a buffered binary file, without LF; those with LINE_BYTES were longer."""
+    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
+    end = b"\r" if b"\r" in head[:-1] and b"\n" not in head else b"\n"
+    line = b""
+    while block := file.read1(LINE_BYTES):
+        *whole, line = (line + block).split(end)
+        for part in whole:
+            yield part[:LINE_BYTES]
+        line = line[: LINE_BYTES + 1]
+    if line:
+        yield line[:LINE_BYTES]
+
+
+def decode_line(line, path, number):
+    """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped."""
+    coding, errors = "utf-8-sig" if number == 1 else "utf-8", "strict"
+    if len(line) == LINE_BYTES:
+        errors = "ignore"  # it may be cut inside a character
+    try:
+        return line.decode(coding, errors).rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        where = f"{path}, line {number}, byte {error.start + 1}"
+        raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
+
+
+def split_files(folder, split, extension):
+    """The files `SPLIT.EXTENSION` and `SPLIT-*.EXTENSION` of a data folder, sorted by name."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder. Give one that holds train.tsv and dev.tsv")
+    files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
+    return sorted(map(regular, files))
+
+
+def one_line(text):
+    """A text whose control characters and white space of any kind are single spaces."""
+    return " ".join(CONTROL.sub(" ", text).split())
+
+
+def strip_pair(pair):
+    """A pair with each text on one line; None if there is no pair, or an empty side."""
+    source, target = map(one_line, pair or ("", ""))
+    return (source, target) if source and target else None
+
+
+def check_file(path, lines, pairs):
+    """Raises InputError for a file of so many lines in which none holds a pair."""
+    if not pairs:
+        wrong = "no line holds a pair" if lines else "the file is empty"
+        raise InputError(f"{path}: {wrong}. A line is: source, tab, target")
