@@ -5,9 +5,9 @@ import re
 import unicodedata
 
 import numpy as np
-from notebooks.setup import InputError
 
 from data_large.formats import LANGUAGES
+from notebooks.settings import InputError
 from notebooks.text_files import strip_pair
 
 # What is cleaned from train. Of the 30,279 pairs of data_small/train.tsv the ratio drops 1

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from notebooks.data_preparation import add_marks
-from notebooks.setup import InputError
 from torch.utils.data import Dataset
 
 from data_large.cleaning import TOKENS
 from notebooks.programs import read_json
 from notebooks.saved import load_tokenizer
+from notebooks.settings import InputError
 
 
 class PreparedDataset(Dataset):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from notebooks.data_preparation import parse_tsv, read_pairs
-from notebooks.setup import InputError
 
 from notebooks import text_files
-from notebooks.text_files import check_file, decode_line, split_files, split_lines, strip_pair
+from notebooks.settings import InputError
+from notebooks.text_files import decode_line, kept_pairs, split_files, split_lines, strip_pair
 from utils import regular
 
 LANGUAGES = {
@@ -195,9 +195,7 @@ def read_split(data, split, config):
     for file in files:
         rows = read_rows(extension, file, config)
         found = [strip_pair(parse_row(extension, row, config)) for row in rows]
-        whole = [pair for pair in found if pair is not None]
-        check_file(file[0], len(found), len(whole))
-        pairs += whole
+        pairs += kept_pairs(file[0], found)
     return pairs
 
 

@@ -38,7 +38,7 @@ from notebooks.data_preparation import (
     make_tokenizers,
     read_pairs,
 )
-from notebooks.setup import Config, InputError
+from notebooks.setup import Config
 from tqdm import tqdm
 
 from data_large import cleaning, formats
@@ -48,6 +48,7 @@ from data_large.formats import find_files, needs_preparing, parse_row, read_rows
 from notebooks import chinese_words, data_preparation, text_files
 from notebooks.programs import parse_command, run_command
 from notebooks.saved import save_tokenizer
+from notebooks.settings import InputError
 from notebooks.text_files import check_file, strip_pair
 from utils import write_json, write_whole
 

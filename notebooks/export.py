@@ -19,7 +19,7 @@ from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
 from notebooks.programs import parse_command, run_command
 from notebooks.run_folder import RunFolder
-from notebooks.setup import InputError
+from notebooks.settings import InputError
 from utils import ROOT, fresh_name
 
 

@@ -39,8 +39,8 @@ from notebooks.saved import (
     save_tokenizer,
     write_tensors,
 )
-from notebooks.settings import check_fields
-from notebooks.setup import Config, InputError
+from notebooks.settings import InputError, check_fields
+from notebooks.setup import Config
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
 FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",

@@ -18,7 +18,7 @@ from notebooks.data_preparation import (
     WordSegmenter,
 )
 from notebooks.programs import read_json
-from notebooks.setup import InputError
+from notebooks.settings import InputError
 from utils import regular, write_json, write_whole
 
 

@@ -1,4 +1,4 @@
-"""What notebook 16's command line reads and prints: lines as they come, and scores."""
+"""What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
 
 import queue
 import sys
@@ -8,7 +8,7 @@ import sacrebleu
 from tqdm import tqdm
 
 from notebooks.run_folder import RunFolder
-from notebooks.setup import InputError
+from notebooks.settings import InputError
 from notebooks.text_files import one_line, read_lines
 
 END = object()
@@ -36,6 +36,12 @@ def translate_lines(load, texts=(), path=None):
             numbers, sentences = zip(*found)
             translations = translate(sentences, first=numbers[0], bar=bar)
             print(*map(one_line, translations), sep="\n", flush=True)
+
+
+def print_samples(records):
+    """Prints the translations in a run's newest record, above the progress bar."""
+    for sentence, translation in records[-1].get("samples", ()):
+        tqdm.write(f"  {one_line(sentence)} → {one_line(translation)}")
 
 
 def print_scores(command, scores, pairs, translations):

@@ -1,5 +1,6 @@
 """Lines of text files and what is done about bad ones, whatever their format is."""
 
+import sys
 from pathlib import Path
 
 from notebooks.programs import CONTROL
@@ -71,3 +72,17 @@ def check_file(path, lines, pairs):
     if not pairs:
         wrong = "no line holds a pair" if lines else "the file is empty"
         raise InputError(f"{path}: {wrong}. A line is: source, tab, target")
+
+
+def kept_pairs(path, found):
+    """The pairs among `found`, one for each line of a file, None for a line without two texts.
+
+    Such lines are counted and reported on stderr. Raises InputError when there is no pair at all.
+    """
+    skipped = [number for number, pair in enumerate(found, start=1) if pair is None]
+    check_file(path, len(found), len(found) - len(skipped))
+    if skipped:
+        share = f"{len(skipped)} of {len(found)} lines"
+        first = ", ".join(map(str, skipped[:5]))
+        print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
+    return [pair for pair in found if pair is not None]

@@ -6,7 +6,9 @@ import pytest
 import torch
 from conftest import ROOT
 from notebooks.make_model import make_model
-from notebooks.setup import PRESETS, Config, InputError, replace
+from notebooks.setup import PRESETS, Config, replace
+
+from notebooks.settings import InputError
 
 
 def code_cells(name):

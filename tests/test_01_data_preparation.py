@@ -24,9 +24,10 @@ from notebooks.data_preparation import (
     padding_mask,
     read_pairs,
 )
-from notebooks.setup import Config, InputError, replace
+from notebooks.setup import Config, replace
 
 from notebooks.saved import load_tokenizer, save_tokenizer
+from notebooks.settings import InputError
 from notebooks.text_files import LINE_BYTES, read_lines
 
 CONFIG = Config()

@@ -2,7 +2,9 @@ import pytest
 import torch
 from notebooks.data_preparation import PAD
 from notebooks.make_model import make_model
-from notebooks.setup import Config, InputError, replace
+from notebooks.setup import Config, replace
+
+from notebooks.settings import InputError
 
 SMALL = Config.preset("small")
 

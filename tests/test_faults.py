@@ -12,13 +12,14 @@ import torch
 from conftest import ROOT, run_python
 from filelock import FileLock
 from notebooks.data_preparation import EOS, SubwordSegmenter, Tokenizer, Vocabulary
-from notebooks.setup import Config, InputError, replace
+from notebooks.setup import Config, replace
 from notebooks.training import run_training
 
 from data_large.prepare import read_split
 from notebooks import export, training, translation
 from notebooks.run_folder import RunFolder
 from notebooks.saved import load_tokenizer, read_tensors, save_tokenizer, write_tensors
+from notebooks.settings import InputError
 from utils import write_json
 
 

@@ -27,7 +27,7 @@ from notebooks.data_preparation import (
     make_tokenizers,
     read_pairs,
 )
-from notebooks.setup import Config, InputError, replace
+from notebooks.setup import Config, replace
 
 from data_large import formats
 from data_large import prepare as large
@@ -35,6 +35,7 @@ from data_large.cleaning import STEPS, judge
 from data_large.dataset import PreparedDataset, load_prepared
 from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
 from data_large.prepare import prepare
+from notebooks.settings import InputError
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -761,7 +762,7 @@ def test_halves_must_match(tmp_path):
         read_split(tmp_path, "dev", Config())
 
 
-def test_json_lines_that_hold_no_pair_are_skipped(tmp_path):
+def test_json_lines_that_hold_no_pair_are_skipped_and_reported(tmp_path, capsys):
     rows = [
         '{"en": "One.", "zh": "一。"}',
         "not json",
@@ -772,6 +773,8 @@ def test_json_lines_that_hold_no_pair_are_skipped(tmp_path):
     ]
     (tmp_path / "dev.jsonl").write_text("\n".join(rows), encoding="utf-8")
     assert read_split(tmp_path, "dev", Config()) == PAIRS[:1]
+    told = "skipped 5 of 6 lines without two texts (lines 2, 3, 4, 5, 6)"
+    assert capsys.readouterr().err == f"{tmp_path / 'dev.jsonl'}: {told}\n"
 
 
 def test_two_formats_for_one_split_are_an_error(tmp_path):

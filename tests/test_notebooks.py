@@ -31,7 +31,7 @@ def code_cells(notebook):
 
 
 EXPORTS = {
-    "setup": "Config InputError",
+    "setup": "Config settings_of",
     "data_preparation": "read_pairs WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary "
     "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader",
     "input_embedding": "InputEmbedding",

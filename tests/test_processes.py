@@ -24,7 +24,7 @@ from conftest import (
 )
 from notebooks.data_preparation import Batch
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.setup import InputError, replace
+from notebooks.setup import replace
 from notebooks.training import run_training, train_step
 
 from notebooks import processes, training
@@ -32,6 +32,7 @@ from notebooks.processes import BatchLoss, synchronised
 from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
 from notebooks.saved import read_tensors, write_tensors
+from notebooks.settings import InputError
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"

@@ -17,13 +17,14 @@ from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, InputError, replace
+from notebooks.setup import Config, replace
 from notebooks.training import run_training, train_step
 
 from notebooks import data_preparation, training
 from notebooks.programs import Stopped
 from notebooks.run_folder import RunFolder
 from notebooks.saved import read_tensors
+from notebooks.settings import InputError
 from utils import native_dtype
 
 

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 from conftest import ROOT
-from notebooks.setup import InputError
 
 from notebooks import translation
+from notebooks.settings import InputError
 from notebooks.stream import rounds, translate_lines
 
 
