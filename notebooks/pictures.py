@@ -314,6 +314,7 @@ def training_curves(records, axes=None, clip=None):
     units = ("nats per token", "BLEU", "learning rate", "before clipping")
     for axis, title, unit in zip(axes, titles, units):
         axis.set(title=title, xlabel="step", ylabel=unit)
+        axis.set_xlim(0, 1.05 * records[-1]["step"])  # one scale, whatever was measured when
     return axes
 
 
