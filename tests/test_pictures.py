@@ -37,7 +37,7 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
 
 
 def test_the_panels_of_a_run_stand_on_one_scale_of_steps():
-    """BLEU is measured later and less often than the loss, and must not look as if it began then."""
+    """BLEU is measured later than the loss, and must not look as if it began together with it."""
     rows = [{"step": 50, "loss": 5.0, "learning_rate": 1e-3, "grad_norm": 1.0}]
     rows += [{"step": step, "loss": 4.0, "learning_rate": 1e-3, "grad_norm": 1.0, "dev_loss": 4.0,
               "train_loss": 3.5, "dev_bleu": 9.0} for step in (200, 400)]  # fmt: skip
