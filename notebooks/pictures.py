@@ -198,7 +198,7 @@ def attention_heatmap(
     image = axis.imshow(
         torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto"
     )
-    axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_xticks(range(len(columns)), columns)
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel=column_name, ylabel=row_name)
     if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
@@ -266,7 +266,7 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
         aspect="auto",
         cmap=ListedColormap(["#EEEEEE", COLOURS[colour]]),
     )
-    axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_xticks(range(len(columns)), columns)
     axis.set_yticks(range(len(rows)), rows)
     axis.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
     axis.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
