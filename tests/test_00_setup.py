@@ -21,7 +21,7 @@ def test_presets_are_valid_and_the_designed_sizes():
     presets = {name: Config.preset(name) for name in PRESETS}
     sizes = {n: (c.num_layers, c.d_model, c.d_ff, c.num_heads) for n, c in presets.items()}
     assert set(sizes) == {"tiny", "small", "subwords", "reference", "base"}
-    assert sizes["small"] == sizes["subwords"] == (3, 256, 1024, 4)
+    assert sizes["small"] == (3, 256, 1024, 4) and sizes["subwords"] == (4, 128, 512, 4)
     assert sizes["reference"] == (6, 256, 1024, 8) and sizes["base"] == (6, 512, 2048, 8)
     assert presets["small"] == Config()
     base = presets["base"]
