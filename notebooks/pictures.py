@@ -198,7 +198,7 @@ def attention_heatmap(
     image = axis.imshow(
         torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto"
     )
-    axis.set_xticks(range(len(columns)), columns)
+    axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel=column_name, ylabel=row_name)
     if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
