@@ -44,3 +44,19 @@ def test_the_panels_of_a_run_stand_on_one_scale_of_steps():
     axes = pictures.training_curves(rows)
     assert {axis.get_xlim() for axis in axes} == {(0, 420)}
     pictures.plt.close(axes[0].figure)
+
+
+def test_long_words_under_a_map_do_not_meet():
+    """Words of a sentence are slanted below a heat map; what upright labels need, a mask has."""
+    words = "The telephone rang just as I was leaving .".split()
+    axis = pictures.plt.subplots(figsize=(4, 4))[1]
+    pictures.attention_heatmap(torch.rand(2, 9), ["电", "话"], words, "title", axis)
+    assert {label.get_rotation() for label in axis.get_xticklabels()} == {60}
+    marks = ["<bos>", *"这些葡萄甜吗？", "<pad>"]
+    other = pictures.plt.subplots(figsize=(8, 5))[1]
+    pictures.mask_figure(torch.ones(9, 9), marks, marks, "title", other)
+    other.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in other.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:]))
+    for each in (axis, other):
+        pictures.plt.close(each.figure)
