@@ -103,6 +103,8 @@ def kinds(step, batches):
 
 
 def main(batch_tokens=25_000):
+    if not torch.cuda.is_available():
+        sys.exit("gpu.py measures an NVIDIA GPU, and PyTorch sees none here")
     config = replace(Config.preset("base"), dtype=native_dtype(), batch_tokens=int(batch_tokens))
     items, lengths = sentences()
     sampler = TokenBatchSampler(lengths, config.batch_tokens)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import DEVICE, TINY
 from device import simulated
 from notebooks.setup import replace
 from notebooks.training import run_training
@@ -14,6 +14,7 @@ from notebooks.pictures import AttentionViewer
 from notebooks.run_folder import RunFolder
 
 there = simulated.NAME
+pytestmark = pytest.mark.skipif(there != DEVICE, reason="about the simulated accelerator")
 
 
 def test_tensors_of_two_devices_do_not_mix():
