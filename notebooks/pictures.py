@@ -84,8 +84,8 @@ MAP = [
     (3, "03 positional encoding", 0.6, 1.95, 3.2, 0.55),
     (2, "02 input embedding", 5.2, 1.1, 3.2, 0.55),
     (3, "03 positional encoding", 5.2, 1.95, 3.2, 0.55),
-    (8, "08 encoder: N layers, norm", 0.2, 2.75, 3.8, 5.15),
-    (9, "09 decoder: N layers, norm", 4.9, 2.75, 3.9, 7.05),
+    (8, "08 encoder: N layers", 0.2, 2.75, 3.8, 5.15),
+    (9, "09 decoder: N layers", 4.9, 2.75, 3.9, 7.05),
     (5, "05 norm", 0.6, 3.4, 3.2, 0.42), (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
     (7, "07 add", 0.6, 4.49, 3.2, 0.42), (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
     (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55), (7, "07 add", 0.6, 6.39, 3.2, 0.42),
@@ -101,6 +101,8 @@ MAP = [
     (15, "15 training:\nagain and again", 9.6, 3.8, 2.8, 0.95),
     (16, "16 translation", 9.6, 2.3, 2.8, 0.6), (0, "00 setup", 9.6, 1.0, 2.8, 0.6),
 ]  # fmt: skip
+# What one layer is: left, bottom, width, height.
+LAYERS = [(0.3, 3.13, 3.6, 3.82), (5.1, 3.13, 3.6, 5.72)]
 # Each is a line through points. The first three: the memory, the scores, the Chinese that the loss
 # compares them with.
 ARROWS = [
@@ -143,7 +145,7 @@ def series_map(notebook, notes=()):
         axis.add_patch(box)
         if frame:  # the name left of the arrow that comes in, what it holds on the right
             name, _, holds = label.partition(": ")
-            height_of_text = bottom + (height - 0.35 if number == 10 else 0.25)
+            height_of_text = bottom + (height - 0.35 if number == 10 else 0.17)
             axis.text(left + 0.12, height_of_text, name, va="center", size=12)
             axis.text(left + width / 2 + 0.25, height_of_text, holds, va="center", size=12)
         else:
@@ -151,6 +153,9 @@ def series_map(notebook, notes=()):
             axis.text(*place, label, ha="center", va="center", size=12)
         if number == 7:
             arrows.append(shortcut(left, bottom, width, height))
+    for left, bottom, width, height in LAYERS:
+        line = dict(fill=False, ec="#555555", lw=1, ls=":")
+        axis.add_patch(plt.Rectangle((left, bottom), width, height, **line))
     for points in arrows:
         axis.plot(*zip(*points), color="#555555", lw=1, solid_capstyle="butt")
         arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1, "shrinkA": 0, "shrinkB": 0}
@@ -309,9 +314,10 @@ def training_curves(records, axes=None, clip=None):
     axes[2].plot(*column("learning_rate"), color=COLOURS["train"])
     axes[3].plot(*column("grad_norm"), "o", color=COLOURS["train"], markersize=4)
     if clip is not None:
-        axes[3].axhline(clip, color="black", linestyle=":", linewidth=1)
+        axes[3].axhline(clip, color="black", linestyle=":", linewidth=1, label="clipped above this")
+        axes[3].legend(frameon=False, fontsize=9)
     titles = ("Loss", "Greedy translations, a part of dev", "Learning rate", "Norm of the gradient")
-    units = ("nats per token", "BLEU", "learning rate", "before clipping")
+    units = ("nats per token", "BLEU", "learning rate", "norm before clipping")
     for axis, title, unit in zip(axes, titles, units):
         axis.set(title=title, xlabel="step", ylabel=unit)
         axis.set_xlim(0, 1.05 * records[-1]["step"])  # one scale, whatever was measured when
@@ -331,7 +337,8 @@ def ablation_chart(rows):
         axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
         for place, row in enumerate(rows):
             colour = COLOURS["train"] if place else "black"
-            axis.plot(row[key], [place] * len(row[key]), "o", color=colour, alpha=0.7)
+            heights = place + np.linspace(-0.12, 0.12, len(row[key]))  # so that no dot hides one
+            axis.plot(row[key], heights, "o", color=colour, alpha=0.7)
         axis.set(title=title, xlabel=unit)
         axis.grid(axis="y", color="#EEEEEE")
     axes[0].set_yticks(range(len(rows)), [row["name"] for row in rows])
