@@ -69,7 +69,10 @@ def load_prepared(folder):
 
     Raises InputError when a file is not as it was written, which takes a second for each GB.
     """
-    report = read_json(folder / "report.json")
+    try:
+        report = read_json(folder / "report.json")
+    except InputError:
+        report = {}  # damaged, like any other file
     if report.get("checksum") != checksum(folder, report):
         raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
     sets = (PreparedDataset(folder, split) for split in ("train", "dev"))

@@ -19,6 +19,7 @@ import importlib
 import inspect
 import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -112,7 +113,7 @@ def clean_split(folder, data, split, config, workers):
     for start, piece in cut(blocks, PIECE_ROWS // BLOCK_LINES, "cleaning", "block"):
         path = folder / f"rows-{start:09}.arrow"
         map_rows(piece, clean_blocks, path, TEXTS, workers, arguments, batch_size=4)
-    shutil.rmtree(folder / "blocks")
+    shutil.rmtree(folder / "blocks", ignore_errors=True)  # NFS and Windows keep what is mapped
 
 
 # encoding
@@ -130,8 +131,8 @@ def learn_tokenizers(folder, texts, keep, config, workers):
 
     In a process of its own if there are any, which gives its memory back.
     """
-    size = sum(texts.data.column(side).nbytes for side in ("source", "target"))
-    sample = texts.select(np.flatnonzero(keep)[:: -(-size // SAMPLE_BYTES)])
+    size = sum(texts.data.column(side).nbytes for side in ("source", "target")) * keep.mean()
+    sample = texts.select(np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)])
     arguments = dict(folder=folder, config=config)
     # it writes no rows
     map_rows(sample, save_tokenizers, folder / "none.arrow", TEXTS, workers, arguments, len(sample))
@@ -238,7 +239,8 @@ def stage(folder, fill, *arguments):
     The seal beside it is the SHA-256 of its files. Where that is missing or does not fit, the stage
     was cut short or a file was damaged, and all of it is made anew.
     """
-    seal, files = folder.with_name(f"{folder.name}.sha256"), lambda: sorted(folder.glob("*"))
+    seal = folder.with_name(f"{folder.name}.sha256")
+    files = lambda: sorted(path for path in folder.glob("*") if path.is_file())
     if not seal.exists() or seal.read_bytes() != digest(files()).encode():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -322,8 +324,6 @@ def prepare(data, config, workers=None, output=None):
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
-    # raises for settings that do not go together, before the long work
-    make_tokenizers([("a", "b")], config)
     folder = Path(output or PREPARED) / fingerprint(data, config)
     if not (folder / "report.json").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -331,10 +331,11 @@ def prepare(data, config, workers=None, output=None):
             if not (folder / "report.json").exists():
                 try:
                     WORKING.set()
+                    make_tokenizers([("a", "b")], config)  # jieba's words, once for all workers
                     report = run_stages(data, config, folder, workers)
                 except InputError:
                     # of no use for data that has been mended: that has another fingerprint
-                    shutil.rmtree(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
                     raise
                 finally:
                     WORKING.clear()

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import linecache
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -71,7 +72,7 @@ def explain_syntax_error(error, path, cells):
     title = next((row for row in text.splitlines()[1:] if row.strip()), "")
     hint = error.msg
     if is_magic(text, line):
-        hint = "a magic or shell command cannot stand in an export cell"
+        hint = f"{error.msg}; a magic or shell command cannot stand in an export cell"
     where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
     return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, error.text))
 
@@ -79,7 +80,7 @@ def explain_syntax_error(error, path, cells):
 def is_magic(text, line):
     """Whether the line (counted from 1) is IPython's and not Python's: ``%time f()``, ``f?``."""
     row = (text.splitlines()[line - 1 : line] or [""])[0].strip()
-    return row.startswith(("%", "!", "?")) or row.endswith("?") or "= %" in row or "= !" in row
+    return bool(re.match(r"[%!?]|[\w.]+\?{1,2}$|[\w, ]+= ?[%!]", row))
 
 
 class NotebookLoader(importlib.abc.ExecutionLoader):

@@ -100,12 +100,12 @@ def highest(number):
 
 @contextmanager
 def connected():
-    """Closes the connection to the other processes at the end, if there was one.
+    """Closes the connection to the other processes at a good end, if there was one.
 
     Raises InputError when another process has ended, since nothing can be done without it.
     """
-    highest(0)  # before any work: are there enough GPUs, are all here?
     try:
+        highest(0)  # before any work: are there enough GPUs, are all here?
         yield
     except RuntimeError as error:
         lost = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
@@ -113,6 +113,6 @@ def connected():
             raise
         hint = "Look for its message; the same command goes on from the newest checkpoint"
         raise InputError(f"another process of this training has ended. {hint}") from None
-    finally:
+    else:  # after an error NCCL would wait here for who is gone; `run_command` ends the process
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()

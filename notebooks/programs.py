@@ -58,6 +58,10 @@ def first_sentence(text):
     return told.rpartition(".ipynb: error: ")[2].strip(" .")
 
 
+# How PyTorch's RuntimeErrors say it, on CPUs and on GPUs.
+NO_MEMORY = re.compile("out of memory|allocate memory|you tried to allocate|ALLOC_FAILED")
+
+
 def run_command(command, argv):
     """Runs a command line's function. The exit status; one of several processes ends here with it.
 
@@ -74,24 +78,32 @@ def run_command(command, argv):
 
 def status_of(command, argv):
     """Runs a command line's function; what the user can mend ends in one line and exit status 2."""
+    if sys.stderr is None:  # closed, as by 2>&-
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):  # UTF-8, whatever the language of the machine is
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        return command(argv)
+        status = command(argv)
+        print(end="", flush=True)  # what cannot be written is told here, not at Python's end
+        return status
     except BrokenPipeError:  # who read our output has stopped, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to say
+        drop_output()
         return 128 + 13  # as a program has it that ends by SIGPIPE
     except (InputError, OSError) as error:
         print(f"error: {CONTROL.sub(' ', str(error))}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # told already
+            print(end="", flush=True)
+            return 2
+        drop_output()
         return 2
     except (MemoryError, RuntimeError) as error:
-        text = str(error).lower()
-        if not isinstance(error, MemoryError) and "memory" not in text:
+        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise
         first = (str(error) or "MemoryError").splitlines()[0][:200]
-        print(f"error: out of memory ({first}). Raise accumulate, or "
-              "lower batch_tokens, max_length or the model's size", file=sys.stderr)  # fmt: skip
+        hint = "Raise accumulate, or lower batch_tokens, max_length or the model's size"
+        hint += "; in a search lower --beam-size"
+        print(f"error: out of memory ({first}). {hint}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -99,6 +111,11 @@ def status_of(command, argv):
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return 128 + signal.SIGTERM
+
+
+def drop_output():
+    """What was printed and cannot be written is not tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def outlive_sigterm(_):

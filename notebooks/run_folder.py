@@ -11,6 +11,7 @@ it is skipped. The file `lock` is held by the process that trains in the folder.
 import hashlib
 import json
 import math
+import os
 import platform
 import re
 import shutil
@@ -323,6 +324,8 @@ class RunFolder:
     def log(self, **more):
         """One record over the steps since the last, with further entries from an evaluation."""
         loss, tokens = float(self.loss / self.tokens), int(self.tokens)
+        if not more:  # the steps end where a GPU has done what `loss` waited for
+            self.until = time.perf_counter()
         seconds = self.until - self.began
         speed = (tokens - self.before) / seconds
         self.check_numbers(loss, self.norm, more.get("dev_loss", 0))
@@ -371,8 +374,9 @@ class RunFolder:
 
     def at_evaluations(self):
         """The checkpoints made at evaluations: not those of a run that was stopped in between."""
-        every = self.config.eval_steps
-        return [folder for folder in self.checkpoints() if step_of(folder) % every == 0]
+        every, last = self.config.eval_steps, self.config.steps
+        steps = [(folder, step_of(folder)) for folder in self.checkpoints()]
+        return [folder for folder, step in steps if step % every == 0 or step == last]
 
     def save(self, model, optimizer):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
@@ -409,11 +413,19 @@ def tracked(on_log, name, folder):
         raise InputError(f"--tracker {name}: it is not installed. Try: pip install {name}")
     tracker = Accelerator(cpu=device().type != "cuda", log_with=name, project_dir=folder)
 
+    works = True
+
     def log(records):
-        if not tracker.trackers:  # the folder is ready only now
-            tracker.init_trackers(PROJECT)
+        nonlocal works
         numbers = {key: value for key, value in records[-1].items() if type(value) in (int, float)}
-        tracker.log(numbers, step=numbers.pop("step"))
+        try:
+            if works and not tracker.trackers:  # the folder is ready only now
+                tracker.init_trackers(PROJECT)
+            if works:
+                tracker.log(numbers, step=numbers.pop("step"))
+        except Exception as error:  # whatever it is: no training is worth less than its tracker
+            works, wrong = False, f"{type(error).__name__}: {error}"
+            tqdm.write(f"--tracker {name}: {wrong}. The run goes on without it", file=sys.stderr)
         on_log(records)
 
     return log
@@ -447,7 +459,8 @@ def what_makes_it():
     except (OSError, subprocess.SubprocessError):  # no Git here
         commit = ""
     gpu = torch.cuda.get_device_name() if device().type == "cuda" else ""
-    return {"command": sys.argv, "time": now(), "commit": commit or None,
+    words = [os.fsencode(word).decode(errors="backslashreplace") for word in sys.argv]
+    return {"command": words, "time": now(), "commit": commit or None,
             "python": platform.python_version(), "torch": torch.__version__,
             "system": platform.platform(), "device": f"{device()} {gpu}".strip(),
             "threads": torch.get_num_threads(),

@@ -26,6 +26,9 @@ def translate_lines(load, texts=(), path=None):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
     if sys.stdout is None:
         raise InputError("standard output is closed: give translations somewhere to go")
+    for number, text in enumerate(texts, start=1):
+        if any("\ud800" <= sign <= "\udfff" for sign in text):  # Python's stand-ins for bad bytes
+            raise InputError(f"text {number}: not UTF-8. Give it in a file by --input, or as UTF-8")
     total = sum(1 for _ in read_lines(path)) if path else None
     lines = enumerate(texts, start=1) if texts else read_lines(path or sys.stdin.fileno())
     waiting = rounds(lines)

@@ -15,10 +15,10 @@ def read_lines(path):
 
     Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
     """
-    # a path, or the number of an open file
+    name = "standard input" if path == 0 else path  # or the number of an open file
     with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
         for number, line in enumerate(split_lines(file), start=1):
-            yield number, decode_line(line, path, number)
+            yield number, decode_line(line, name, number)
 
 
 def split_lines(file):
@@ -71,7 +71,10 @@ def check_file(path, lines, pairs):
     """Raises InputError for a file of so many lines in which none holds a pair."""
     if not pairs:
         wrong = "no line holds a pair" if lines else "the file is empty"
-        raise InputError(f"{path}: {wrong}. A line is: source, tab, target")
+        form = "data_large/README.md shows what its lines hold"
+        if ".tsv" in Path(path).name:
+            form = "A line is: source, tab, target"
+        raise InputError(f"{path}: {wrong}. {form}")
 
 
 def kept_pairs(path, found):

@@ -81,6 +81,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole():
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 99 bytes"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"),
         MemoryError(),
     ],
 )
@@ -98,9 +99,17 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     assert all(name in lines[0] for name in ("accumulate", "batch_tokens", "max_length"))
 
 
-def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "compute_loss", lambda *_: torch.ones(2) @ torch.ones(3))
-    with pytest.raises(RuntimeError, match="size"):
+def write_to_one_place(*_):
+    torch.ones(1).expand(3).add_(1)
+
+
+@pytest.mark.parametrize(
+    "mistake, told",
+    [(lambda *_: torch.ones(2) @ torch.ones(3), "size"), (write_to_one_place, "memory location")],
+)
+def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch, mistake, told):
+    monkeypatch.setattr(processes, "compute_loss", mistake)
+    with pytest.raises(RuntimeError, match=told):
         training.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
 
 

@@ -1,8 +1,11 @@
 """Both programs as a user meets them."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from conftest import ROOT, run_python
@@ -54,6 +57,9 @@ def test_the_length_penalty_that_dev_likes_best_is_kept(
     best = max(lengths, key=lengths.get)
     assert len(set(lengths.values())) > 1 and best != translation.ALPHAS[0]
     argv = ["--run", str(run), "--score", str(small_data), "--alpha", "auto"]
+    assert translation.main([*argv, "--beam-size", "1"]) == 2  # greedy search has no penalty
+    assert "give --score, no --beam-size 1" in capsys.readouterr().err
+    assert not (run / "search.json").exists()
     assert translation.main(argv) == 0
     assert f"alpha {best}: chosen on dev" in capsys.readouterr().out
     assert json.loads((run / "search.json").read_text()) == {"alpha": best}
@@ -139,3 +145,40 @@ def test_help_loads_nothing_that_draws():
     done = run_python("-c", program)
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "[]", done.stderr
     assert "--d-model" in done.stdout
+
+
+ENDS = "import sys; from notebooks.programs import run_command; sys.exit(run_command(%s, []))"
+
+
+@pytest.mark.parametrize(
+    "stdout, command, status, told",
+    [
+        ("/dev/full", "lambda _: print('kept back')", 2, "No space left"),
+        ("/dev/full", "lambda _: print(flush=True)", 2, "No space left"),
+        ("closed pipe", "lambda _: print('kept back')", 141, ""),
+        ("/dev/null", "lambda _: print('kept back')", 0, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_told_once(stdout, command, status, told):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    if stdout == "closed pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(stdout, os.O_WRONLY)
+    program = [sys.executable, "-c", ENDS % command]
+    kept_back = {**os.environ, "PYTHONUNBUFFERED": ""}  # until the end
+    options = dict(cwd=ROOT, env=kept_back, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(program, stdout=writing, **options)
+    os.close(writing)
+    assert (done.returncode, told in done.stderr) == (status, True)
+    assert done.stderr.count("\n") == bool(told)
+
+
+def test_without_a_standard_error_nothing_is_said_elsewhere():
+    program = "import sys; sys.stderr = None; from notebooks.programs import run_command\n"
+    program += "from notebooks.settings import InputError\n"
+    program += "def refuse(_): raise InputError('wrong')\nsys.exit(run_command(refuse, []))"
+    done = run_python("-c", program)
+    assert (done.returncode, done.stdout) == (2, "")

@@ -252,6 +252,12 @@ def test_magic_in_an_export_cell(package, magic):
     assert told in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("line", ['print("lr = %g" % 3', "x = (1,  # is this right?"])
+def test_a_syntax_error_is_not_taken_for_a_magic(package, line):
+    write_notebook(package / "07_open.ipynb", f"#| export\ny = 1\n{line}")
+    assert "was never closed: 07_open" in run_in(package, "-c", "import notebooks.open").stderr
+
+
 def test_the_percent_operator_is_not_a_magic(package):
     write_notebook(package / "07_percent.ipynb", "#| export\ny = (7\n% 4)")
     assert run_in(package, "-c", "import notebooks.percent as p; print(p.y)").stdout == "3\n"

@@ -263,6 +263,29 @@ def test_other_errors_are_not_taken_for_a_lost_process():
         raise RuntimeError("shapes do not fit")
 
 
+def test_after_an_error_no_process_waits_for_the_connection_to_close(monkeypatch):
+    """NCCL would wait for those that are gone; `run_command` ends the process."""
+    closed = []
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: closed.append(1))
+    with pytest.raises(OSError), processes.connected():
+        raise OSError("no space")
+    assert not closed
+    with processes.connected():
+        pass
+    assert closed == [1]
+
+
+def test_who_is_missing_at_the_start_is_told(monkeypatch):
+    def alone(_):
+        raise torch.distributed.DistNetworkError("gone")
+
+    monkeypatch.setattr(processes, "highest", alone)
+    with pytest.raises(InputError, match="another process of this training has ended"):
+        with processes.connected():
+            pytest.fail("it began to work")
+
+
 def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     monkeypatch.setattr(processes, "device", lambda: torch.device("cuda"))

@@ -11,6 +11,7 @@ import sys
 import time
 from datetime import datetime
 
+import accelerate
 import pytest
 import torch
 from accelerate import tracking
@@ -18,7 +19,7 @@ from conftest import ROOT, TINY, assert_same_run, read_records, run_python, with
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import run_training, train_step
+from notebooks.training import run_training, seed_step, train_step
 
 from notebooks import data_preparation, training
 from notebooks.programs import Stopped
@@ -77,6 +78,39 @@ def test_workers_prepare_batches_ahead_and_change_nothing(
         run_training(small_data, config, tmp_path, on_log=stop)
     run_training(small_data, config, tmp_path)
     assert_same_run(straight, tmp_path)
+
+
+def test_a_record_of_one_step_after_a_stop_has_its_rate(
+    small_data, straight, tmp_path, monkeypatch
+):
+    def stop(seed, step):
+        if step == 8:
+            signal.raise_signal(signal.SIGTERM)
+        seed_step(seed, step)
+
+    monkeypatch.setattr(training, "seed_step", stop)
+    with pytest.raises(Stopped, match="step 9, saved"):
+        run_training(small_data, replace(TINY, eval_steps=10), tmp_path)
+    run_training(small_data, replace(TINY, eval_steps=10), tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+def test_a_records_time_holds_the_wait_for_a_gpu(small_data, tmp_path, monkeypatch):
+    class Queued(float):
+        """A loss that a GPU has not computed yet."""
+
+        def __add__(self, other):
+            return self
+
+        __radd__ = __truediv__ = __add__
+
+        def __float__(self):
+            time.sleep(0.2)
+            return 1.0
+
+    monkeypatch.setattr(training, "train_step", lambda *_: (Queued(1), 1, 1.0))
+    run_training(small_data, replace(TINY, steps=51, eval_steps=100), tmp_path)
+    assert read_records(tmp_path)[0]["seconds"] >= 0.2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
@@ -175,6 +209,9 @@ def test_only_the_newest_checkpoints_stay_and_half_written_ones_do_not_count(
 ):
     names = {path.name for path in (straight / "checkpoints").iterdir()}
     assert names == {"step-30", "step-40"}
+    run_training(small_data, replace(TINY, steps=25, eval_steps=10), tmp_path / "25")
+    names = {path.name for path in (tmp_path / "25" / "checkpoints").iterdir()}
+    assert names == {"step-20", "step-25"}  # the last step is no multiple of 10
     (tmp_path / "checkpoints" / "step-99.tmp").mkdir(parents=True)
     assert RunFolder(tmp_path).checkpoints() == []
 
@@ -191,6 +228,13 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     assert records[-1]["dev_loss"] < records[0]["dev_loss"]
     keys = "step epoch loss learning_rate grad_norm tokens_per_second seconds time"
     assert set(keys.split()) <= records[0].keys()
+
+
+def test_a_command_with_a_name_that_is_not_utf8_is_kept_too(small_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["training.py", "--run", os.fsdecode(b"caf\xe9")])
+    run_training(small_data, replace(TINY, steps=1), tmp_path)
+    made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
+    assert made["command"] == ["training.py", "--run", r"caf\xe9"]
 
 
 def test_tied_weights_are_saved_once(finished_run):
@@ -344,6 +388,24 @@ def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeyp
     assert told[0] == ("transformer", str(tmp_path)) and [step for step, _ in told[1:]] == [5, 10]
     for record, (_, values) in zip(read_records(tmp_path), told[1:], strict=True):
         assert values == {key: record[key] for key in record.keys() - {"step", "time", "samples"}}
+
+
+def test_a_tracker_that_fails_does_not_end_the_training(small_data, tmp_path, monkeypatch, capsys):
+    class Tracker:
+        trackers = ()
+
+        def __init__(self, **_):
+            pass
+
+        def init_trackers(self, project):
+            raise ConnectionError("no server")
+
+    monkeypatch.setattr(tracking, "get_available_trackers", lambda: ["wandb"])
+    monkeypatch.setattr(accelerate, "Accelerator", Tracker)
+    options = "--config tiny --steps 10 --eval-steps 5 --tracker wandb --run".split()
+    assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    told = "--tracker wandb: ConnectionError: no server. The run goes on without it"
+    assert capsys.readouterr().err.count(told) == 1 and len(read_records(tmp_path)) == 2
 
 
 def test_tensorboard(small_data, tmp_path):

@@ -99,8 +99,14 @@ def test_bytes_that_are_not_utf8(finished_run, tmp_path, capsys):
     assert captured.out == "" and "bad.txt, line 2, byte 1: not UTF-8" in captured.err
     with program(finished_run) as running:  # what comes from a pipe is answered until then
         out, told = running.communicate(b"Yes.\n\xff\nNo.\n")
-        assert out.count(b"\n") == 1 and b"line 2, byte 1: not UTF-8" in told
+        told_where = b"standard input, line 2, byte 1: not UTF-8" in told
+        assert out.count(b"\n") == 1 and told_where
         assert running.returncode == 2
+
+
+def test_an_argument_that_is_not_utf8_is_told_before_any_work():
+    with pytest.raises(InputError, match="text 2: not UTF-8"):
+        translate_lines(pytest.fail, ("Yes.", "caf\udce9"))
 
 
 def test_numbers_of_lines_go_on_over_the_rounds(capsys, tmp_path):
