@@ -92,10 +92,10 @@ def status_of(command, argv):
         return 128 + 13  # as a program has it that ends by SIGPIPE
     except (InputError, OSError) as error:
         print(f"error: {CONTROL.sub(' ', str(error))}", file=sys.stderr)
-        with contextlib.suppress(OSError):  # told already
+        try:
             print(end="", flush=True)
-            return 2
-        drop_output()
+        except OSError:  # told already
+            drop_output()
         return 2
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):

@@ -417,16 +417,17 @@ def tracked(on_log, name, folder):
 
     def log(records):
         nonlocal works
+        on_log(records)
+        if not works:
+            return
         numbers = {key: value for key, value in records[-1].items() if type(value) in (int, float)}
         try:
-            if works and not tracker.trackers:  # the folder is ready only now
+            if not tracker.trackers:  # the folder is ready only now
                 tracker.init_trackers(PROJECT)
-            if works:
-                tracker.log(numbers, step=numbers.pop("step"))
-        except Exception as error:  # whatever it is: no training is worth less than its tracker
+            tracker.log(numbers, step=numbers.pop("step"))
+        except Exception as error:  # whatever a tracker raises: the training is worth more
             works, wrong = False, f"{type(error).__name__}: {error}"
             tqdm.write(f"--tracker {name}: {wrong}. The run goes on without it", file=sys.stderr)
-        on_log(records)
 
     return log
 
