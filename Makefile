@@ -55,7 +55,7 @@ DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_
 test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
-ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/ablation.json
+ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/support/ablation.json
 	$(BIN)/python tests/benchmarks/ablation.py
 
 EXAMPLES ?= 10000

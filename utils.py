@@ -1,5 +1,5 @@
 """What every notebook needs besides the model: device, data type, seeds, files written whole, and
-the checks of the exercises. The figures are in notebooks/pictures.py."""
+the checks of the exercises. The figures are in notebooks/support/pictures.py."""
 
 import json
 import os

@@ -9,9 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from notebooks.data_preparation import parse_tsv, read_pairs
 
-from notebooks import text_files
-from notebooks.settings import InputError
-from notebooks.text_files import decode_line, kept_pairs, split_files, split_lines, strip_pair
+from notebooks.support import text_files
+from notebooks.support.settings import InputError
+from notebooks.support.text_files import (
+    decode_line,
+    kept_pairs,
+    split_files,
+    split_lines,
+    strip_pair,
+)
 from utils import regular
 
 LANGUAGES = {

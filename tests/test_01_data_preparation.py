@@ -26,9 +26,9 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, replace
 
-from notebooks.saved import load_tokenizer, save_tokenizer
-from notebooks.settings import InputError
-from notebooks.text_files import LINE_BYTES, read_lines
+from notebooks.support.saved import load_tokenizer, save_tokenizer
+from notebooks.support.settings import InputError
+from notebooks.support.text_files import LINE_BYTES, read_lines
 
 CONFIG = Config()
 PAIRS = [("One.", "一。"), ("Two!", "二！")]

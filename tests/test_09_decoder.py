@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from notebooks.data_preparation import look_ahead_mask
 from torch import nn
 
-from notebooks.proofs import copy_to_torch
+from notebooks.support.proofs import copy_to_torch
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

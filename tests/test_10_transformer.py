@@ -13,7 +13,7 @@ from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.transformer import attention_maps, greedy_search
 
-from notebooks.processes import BatchLoss
+from notebooks.support.processes import BatchLoss
 from utils import device
 
 

@@ -14,9 +14,10 @@ from notebooks.training import mean_loss, run_training, train_step
 from notebooks.transformer import translate_greedily
 
 from data_large.prepare import load_data
-from notebooks import processes, training
-from notebooks.processes import BatchLoss
-from notebooks.run_folder import Progress, RunFolder
+from notebooks import training
+from notebooks.support import processes
+from notebooks.support.processes import BatchLoss
+from notebooks.support.run_folder import Progress, RunFolder
 
 
 def test_gradients_of_two_shares_add_up_to_the_gradient_of_the_whole():

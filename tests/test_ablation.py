@@ -10,7 +10,7 @@ from notebooks.setup import replace
 from notebooks.training import train_step
 
 from notebooks import make_model, training
-from notebooks.processes import BatchLoss
+from notebooks.support.processes import BatchLoss
 
 sys.path.append(str(ROOT / "tests" / "benchmarks"))
 import ablation

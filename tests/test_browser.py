@@ -22,7 +22,7 @@ TOKEN = "browser-test"
 STDERR = "[data-mime-type='application/vnd.jupyter.stderr']"
 IMPORTS = """import matplotlib.pyplot as plt
 from notebooks.setup import replace
-from notebooks.pictures import attention_heatmap, show
+from notebooks.support.pictures import attention_heatmap, show
 """  # which stand in cells left out
 NEEDED = {  # the cells of a notebook that lead to its viewer
     "04_multi_head_attention": ("#| export", "import WordSegmenter", "import AttentionViewer"),

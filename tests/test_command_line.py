@@ -13,8 +13,8 @@ from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config, replace
 
 from notebooks import training, translation
-from notebooks.programs import parse_command
-from notebooks.run_folder import FILES
+from notebooks.support.programs import parse_command
+from notebooks.support.run_folder import FILES
 
 
 def test_train_translate_and_score(small_data, tmp_path):
@@ -147,7 +147,9 @@ def test_help_loads_nothing_that_draws():
     assert "--d-model" in done.stdout
 
 
-ENDS = "import sys; from notebooks.programs import run_command; sys.exit(run_command(%s, []))"
+ENDS = (
+    "import sys; from notebooks.support.programs import run_command; sys.exit(run_command(%s, []))"
+)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ def test_output_that_cannot_be_written_is_told_once(stdout, command, status, tol
 
 
 def test_without_a_standard_error_nothing_is_said_elsewhere():
-    program = "import sys; sys.stderr = None; from notebooks.programs import run_command\n"
-    program += "from notebooks.settings import InputError\n"
+    program = "import sys; sys.stderr = None; from notebooks.support.programs import run_command\n"
+    program += "from notebooks.support.settings import InputError\n"
     program += "def refuse(_): raise InputError('wrong')\nsys.exit(run_command(refuse, []))"
     done = run_python("-c", program)
     assert (done.returncode, done.stdout) == (2, "")

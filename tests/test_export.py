@@ -9,7 +9,7 @@ from notebooks.setup import replace
 from notebooks.transformer import greedy_search
 from notebooks.translation import Translator
 
-from notebooks import export
+from notebooks.support import export
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def translator(finished_run):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatch, norm):
-    from notebooks.proofs import shake
+    from notebooks.support.proofs import shake
 
     torch.manual_seed(1)
     config = replace(translator.config, norm=norm)

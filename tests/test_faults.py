@@ -16,10 +16,11 @@ from notebooks.setup import Config, replace
 from notebooks.training import run_training
 
 from data_large.prepare import read_split
-from notebooks import export, training, translation
-from notebooks.run_folder import RunFolder
-from notebooks.saved import load_tokenizer, read_tensors, save_tokenizer, write_tensors
-from notebooks.settings import InputError
+from notebooks import training, translation
+from notebooks.support import export
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.saved import load_tokenizer, read_tensors, save_tokenizer, write_tensors
+from notebooks.support.settings import InputError
 from utils import write_json
 
 
@@ -640,7 +641,7 @@ def test_ctrl_c_while_it_imports():
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_the_cache_of_jieba_is_private(tmp_path):
-    program = "from notebooks.chinese_words import jieba_words; jieba_words('电话响了')"
+    program = "from notebooks.support.chinese_words import jieba_words; jieba_words('电话响了')"
     done = run_python("-c", program, HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     [cache] = tmp_path.rglob("jieba.cache")

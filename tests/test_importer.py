@@ -4,8 +4,10 @@ Faulty notebooks are made in a folder of their own with a copy of the importer.
 """
 
 import ast
+import graphlib
 import importlib
 import inspect
+import itertools
 import json
 import pickle
 import platform
@@ -53,65 +55,47 @@ def test_every_notebook_imports():
     assert len(list((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))) == 17
 
 
-PLAIN_BEFORE = ["utils", "pictures", "proofs", "fast_dropout", "settings"]
-AFTER_00, AFTER_01 = ["programs", "text_files", "chinese_words"], ["saved"]
-PLAIN_AFTER_14 = ["processes", "run_folder", "stream"]
-LARGE = ["formats", "cleaning", "dataset", "prepare"]
-LAST = ["export"]
-
-
-def modules():
-    """Every module of the project in the order of DESIGN: {name: source of its exported code}."""
-    folder = ROOT / "notebooks"
-    books = {path.stem[3:]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
-    names = list(books)
-    order = [*PLAIN_BEFORE, names[0], *AFTER_00, names[1], *AFTER_01, *names[2:15]]
-    order += [*PLAIN_AFTER_14, *LARGE]
-    order += [*names[15:], *LAST]
-    files = {"utils": ROOT / "utils.py"}
-    files |= {name: ROOT / "data_large" / f"{name}.py" for name in LARGE}
-    found = {}
-    for name in order:
-        if name in books:
-            found[name] = "\n\n".join(text for _, text in notebooks.export_cells(books[name]))
-        else:
-            found[name] = files.get(name, folder / f"{name}.py").read_text(encoding="utf-8")
+def sources():
+    """The project's modules and the code that an import of each executes: {name: source}."""
+    found = {"utils": (ROOT / "utils.py").read_text(encoding="utf-8")}
+    for folder in ("data_large", "notebooks/support"):
+        for path in sorted((ROOT / folder).glob("[a-z]*.py")):
+            found[f"{folder.replace('/', '.')}.{path.stem}"] = path.read_text(encoding="utf-8")
+    for path in lessons():
+        cells = notebooks.export_cells(path)
+        found[f"notebooks.{path.stem[3:]}"] = "\n\n".join(text for _, text in cells)
     return found
 
 
+def lessons():
+    """The notebooks in their order."""
+    return sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
 def imported(source):
-    """The project's modules that a source imports anywhere, inside functions and classes too."""
+    """The modules that a source imports anywhere, inside functions and classes too."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            paths = [name.name for name in node.names]
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
-            paths = [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
-        else:
-            continue
-        for path in paths:
-            package, _, name = path.rpartition(".")
-            if path == "utils" or package in ("notebooks", "data_large"):
-                yield name
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
 def test_data_flows_one_way():
-    """No module of the project imports one that comes after it: no circle, no arrow back up."""
-    sources, before = modules(), []
-    plain = {path.stem for path in (ROOT / "notebooks").glob("*.py")} - {"__init__"}
-    assert plain <= set(sources), "a plain file that the order does not name"
-    arrows = 0
-    for name, source in sources.items():
-        for other in imported(source):
-            assert other in [*before, name], f"{name} imports {other}, which comes after it"
-            arrows += 1
-        before.append(name)
-    assert arrows > 50
+    """In some order, lessons by their numbers, no module imports a later one."""
+    graph = {name: set(imported(source)) for name, source in sources().items()}
+    names = [f"notebooks.{path.stem[3:]}" for path in lessons()]
+    for before, after in itertools.pairwise(names):
+        graph[after].add(before)
+    inside = {name: others & graph.keys() for name, others in graph.items()}
+    assert list(graphlib.TopologicalSorter(inside).static_order())  # CycleError names a circle
+    assert inside["utils"] == set() and sum(map(len, inside.values())) > 80
 
 
-def test_an_arrow_back_up_would_be_found():
-    source = "def late():\n    from notebooks.training import train\n    import notebooks.export\n"
-    assert list(imported(source)) == ["training", "export"]
-    assert list(imported("from data_large import prepare\nimport utils")) == ["prepare", "utils"]
+def test_an_import_inside_a_function_would_be_found():
+    source = "def late():\n    from notebooks.training import train\n    import utils"
+    assert {"notebooks.training", "utils"} <= set(imported(source))
 
 
 def test_getsource_of_class_and_function():

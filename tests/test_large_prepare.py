@@ -36,7 +36,7 @@ from data_large.cleaning import STEPS, judge
 from data_large.dataset import PreparedDataset, load_prepared
 from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
 from data_large.prepare import prepare
-from notebooks.settings import InputError
+from notebooks.support.settings import InputError
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -322,7 +322,7 @@ def test_a_damaged_saved_data_set_is_named(pairs, tmp_path, name, damage):
 
 
 def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("notebooks.text_files.LINE_BYTES", 8)
+    monkeypatch.setattr("notebooks.support.text_files.LINE_BYTES", 8)
     (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
     assert list(raw_lines(tmp_path / "text")) == [b"1234567", b"", b"", b"short", b""]
 
@@ -563,7 +563,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from data_large import prepare as large
-from notebooks.programs import run_command
+from notebooks.support.programs import run_command
 from notebooks.setup import Config
 large.BLOCK_LINES, large.PIECE_ROWS = 10, 30
 data, output = Path(sys.argv[1]), Path(sys.argv[4])

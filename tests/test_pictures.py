@@ -4,7 +4,7 @@ import torch
 from conftest import ROOT
 from matplotlib.colors import to_rgb
 
-from notebooks import pictures
+from notebooks.support import pictures
 
 
 def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
@@ -32,7 +32,7 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     assert "mean of the heads" in data["text/plain"] and "cross" in metadata["image/png"]["alt"]
     viewer.head = 2
     assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
-    script = (ROOT / "notebooks" / "attention_viewer.js").read_text(encoding="utf-8")
+    script = (ROOT / "notebooks" / "support" / "attention_viewer.js").read_text(encoding="utf-8")
     assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
 
 

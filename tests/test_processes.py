@@ -27,12 +27,13 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
 from notebooks.training import run_training, train_step
 
-from notebooks import processes, training
-from notebooks.processes import BatchLoss, synchronised
-from notebooks.programs import Stopped
-from notebooks.run_folder import RunFolder
-from notebooks.saved import read_tensors, write_tensors
-from notebooks.settings import InputError
+from notebooks import training
+from notebooks.support import processes
+from notebooks.support.processes import BatchLoss, synchronised
+from notebooks.support.programs import Stopped
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.saved import read_tensors, write_tensors
+from notebooks.support.settings import InputError
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
@@ -183,7 +184,7 @@ def test_machines_without_a_shared_disk_are_told_in_one_line(small_data, tmp_pat
 
 
 def test_a_checkpoint_that_only_the_first_process_has_is_told_too(alone, monkeypatch):
-    monkeypatch.setattr("notebooks.run_folder.highest", lambda step: step + 1)
+    monkeypatch.setattr("notebooks.support.run_folder.highest", lambda step: step + 1)
     with pytest.raises(InputError, match="step-16: is not here, .*one shared disk"):
         RunFolder(alone).find_progress(None, None, None, [])
 
@@ -207,7 +208,8 @@ def run_faulty(data, folder, fault):
     program = f"""
 import os, signal, time, torch
 from pathlib import Path
-from notebooks import processes, training
+from notebooks import training
+from notebooks.support import processes
 
 def step_or_fault(*arguments, step=training.train_step, calls=[]):
     calls.append(0)

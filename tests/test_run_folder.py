@@ -22,10 +22,10 @@ from notebooks.setup import Config, replace
 from notebooks.training import run_training, seed_step, train_step
 
 from notebooks import data_preparation, training
-from notebooks.programs import Stopped
-from notebooks.run_folder import RunFolder
-from notebooks.saved import read_tensors
-from notebooks.settings import InputError
+from notebooks.support.programs import Stopped
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.saved import read_tensors
+from notebooks.support.settings import InputError
 from utils import native_dtype
 
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import ROOT
 
 from notebooks import translation
-from notebooks.settings import InputError
-from notebooks.stream import rounds, translate_lines
+from notebooks.support.settings import InputError
+from notebooks.support.stream import rounds, translate_lines
 
 
 def test_a_line_is_answered_before_the_next_is_there():

@@ -1,7 +1,7 @@
 """What each part of the Transformer is worth, and what nine years of changes are worth to it.
 
 `make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on with the run that
-was cut) and writes notebooks/ablation.json, which notebook 15 shows. `small` is trained as it is,
+was cut) and writes support/ablation.json, which notebook 15 shows. `small` is trained as it is,
 with four seeds, and with one change: same data, same number of steps, same batches. In the rows
 "paper" a part is taken away or changed, one seed each. In the rows "since" a later idea is put in,
 two seeds each; that is the folded solution of an exercise, taken out of its notebook. Then all that
@@ -37,14 +37,14 @@ from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
-from notebooks.processes import BatchLoss
-from notebooks.programs import read_json
+from notebooks.support.processes import BatchLoss
+from notebooks.support.programs import read_json
 from utils import ROOT, device, native_dtype, precision, write_json
 
 sys.path.append(str(ROOT / "tools"))
 from grade import NOTEBOOKS, exercises, namespace, other_cells
 
-OUTPUT = ROOT / "notebooks" / "ablation.json"
+OUTPUT = ROOT / "notebooks" / "support" / "ablation.json"
 STEPS = 1000
 AS_IT_IS = "as it is"
 GROUPS = 2  # of the four heads

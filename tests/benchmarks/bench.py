@@ -52,8 +52,8 @@ from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from data_large.prepare import load_data
-from notebooks.export import export_ctranslate2
-from notebooks.processes import BatchLoss
+from notebooks.support.export import export_ctranslate2
+from notebooks.support.processes import BatchLoss
 from utils import ROOT, native_dtype, write_json
 
 RUN, BATCH = ROOT / "runs" / "bench", 64

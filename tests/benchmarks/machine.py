@@ -80,7 +80,7 @@ def prepare_training():
     from notebooks.training import train_step
 
     from data_large.prepare import load_data
-    from notebooks.processes import BatchLoss
+    from notebooks.support.processes import BatchLoss
     from utils import native_dtype
 
     config = replace(Config.preset("small"), dtype=native_dtype())

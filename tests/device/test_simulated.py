@@ -10,8 +10,8 @@ from notebooks.setup import replace
 from notebooks.training import run_training
 from notebooks.transformer import translate_greedily, translation_attention
 
-from notebooks.pictures import AttentionViewer
-from notebooks.run_folder import RunFolder
+from notebooks.support.pictures import AttentionViewer
+from notebooks.support.run_folder import RunFolder
 
 there = simulated.NAME
 pytestmark = pytest.mark.skipif(there != DEVICE, reason="about the simulated accelerator")

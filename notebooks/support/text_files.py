@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from notebooks.programs import CONTROL
-from notebooks.settings import InputError
+from notebooks.support.programs import CONTROL
+from notebooks.support.settings import InputError
 from utils import regular
 
 LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole

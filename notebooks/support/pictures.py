@@ -327,7 +327,7 @@ def training_curves(records, axes=None, clip=None):
 def ablation_chart(rows):
     """Dev loss and BLEU of models with one change each, a dot for each seed.
 
-    `rows` are those of notebooks/ablation.json. The first is the model as it is: the band is its
+    `rows` are those of ablation.json. The first is the model as it is: the band is its
     spread.
     """
     figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)

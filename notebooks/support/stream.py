@@ -7,9 +7,9 @@ import threading
 import sacrebleu
 from tqdm import tqdm
 
-from notebooks.run_folder import RunFolder
-from notebooks.settings import InputError
-from notebooks.text_files import one_line, read_lines
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.settings import InputError
+from notebooks.support.text_files import one_line, read_lines
 
 END = object()
 

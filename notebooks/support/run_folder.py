@@ -30,9 +30,10 @@ from tqdm import tqdm
 
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
-from notebooks.processes import highest, processes
-from notebooks.programs import Stopped, read_form
-from notebooks.saved import (
+from notebooks.setup import Config
+from notebooks.support.processes import highest, processes
+from notebooks.support.programs import Stopped, read_form
+from notebooks.support.saved import (
     load_tokenizer,
     load_weights,
     read_like,
@@ -40,8 +41,7 @@ from notebooks.saved import (
     save_tokenizer,
     write_tensors,
 )
-from notebooks.settings import InputError, check_fields
-from notebooks.setup import Config
+from notebooks.support.settings import InputError, check_fields
 from utils import ROOT, device, native_dtype, regular, write_json, write_whole
 
 FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",
@@ -149,7 +149,7 @@ class RunFolder:
 
     def plot(self, picture):
         """Draws the log, while it trains or later, into a picture file."""
-        from notebooks.pictures import training_curves  # only who draws loads matplotlib
+        from notebooks.support.pictures import training_curves  # only who draws loads matplotlib
 
         if Path(picture).is_dir():
             raise InputError(f"{picture}: is a folder. Give a picture file, such as log.png")

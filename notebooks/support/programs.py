@@ -15,8 +15,8 @@ import signal
 import sys
 from dataclasses import fields
 
-from notebooks.settings import InputError
 from notebooks.setup import Config
+from notebooks.support.settings import InputError
 from utils import regular
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal

@@ -1,4 +1,4 @@
-"""A run for CTranslate2: `python -m notebooks.export --run RUN --ctranslate2 OUT`.
+"""A run for CTranslate2: `python -m notebooks.support.export --run RUN --ctranslate2 OUT`.
 
 CTranslate2 is a translation engine in C++; among other things it computes with 8-bit integers. It
 wants the weights under its own names: queries, keys and values stacked, our table of positions (its
@@ -17,9 +17,9 @@ import torch
 
 from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
-from notebooks.programs import parse_command, run_command
-from notebooks.run_folder import RunFolder
-from notebooks.settings import InputError
+from notebooks.support.programs import parse_command, run_command
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.settings import InputError
 from utils import ROOT, fresh_name
 
 
@@ -105,13 +105,13 @@ class ExportCommand:
 
 
 def main(argv=None):
-    """`python -m notebooks.export`: returns the exit status."""
+    """`python -m notebooks.support.export`: returns the exit status."""
     return run_command(export_command, argv)
 
 
 def export_command(argv):
     """Parses, then writes the model."""
-    command = parse_command(ExportCommand, argv, "notebooks.export")
+    command = parse_command(ExportCommand, argv, "notebooks.support.export")
     return export_ctranslate2(command.run, command.ctranslate2)
 
 

@@ -17,8 +17,8 @@ from notebooks.data_preparation import (
     Vocabulary,
     WordSegmenter,
 )
-from notebooks.programs import read_json
-from notebooks.settings import InputError
+from notebooks.support.programs import read_json
+from notebooks.support.settings import InputError
 from utils import regular, write_json, write_whole
 
 
