@@ -7,7 +7,7 @@ import unicodedata
 import numpy as np
 
 from data_large.formats import LANGUAGES
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 from notebooks.support.text_files import strip_pair
 
 # What is cleaned from train. Of the 30,279 pairs of data_small/train.tsv the ratio drops 1

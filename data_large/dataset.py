@@ -11,9 +11,9 @@ from notebooks.data_preparation import add_marks
 from torch.utils.data import Dataset
 
 from data_large.cleaning import TOKENS
-from notebooks.support.programs import read_json
-from notebooks.support.saved import load_tokenizer
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
+from notebooks.support.files import read_json
+from notebooks.support.model_files import load_tokenizer
 
 
 class PreparedDataset(Dataset):

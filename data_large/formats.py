@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from notebooks.data_preparation import parse_tsv, read_pairs
 
 from notebooks.support import text_files
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
+from notebooks.support.files import regular
 from notebooks.support.text_files import (
     decode_line,
     kept_pairs,
@@ -18,7 +19,6 @@ from notebooks.support.text_files import (
     split_lines,
     strip_pair,
 )
-from utils import regular
 
 LANGUAGES = {
     "en": "english", "zh": "chinese", "de": "german", "fr": "french", "es": "spanish",

@@ -48,11 +48,11 @@ from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
 from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
 from notebooks import data_preparation
 from notebooks.support import chinese_words, text_files
-from notebooks.support.programs import parse_command, run_command
-from notebooks.support.saved import save_tokenizer
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError, run_command
+from notebooks.support.files import write_json, write_whole
+from notebooks.support.model_files import save_tokenizer
+from notebooks.support.options import parse_command
 from notebooks.support.text_files import check_file, strip_pair
-from utils import write_json, write_whole
 
 # `datasets` is imported where it is used: half a second, which plain .tsv files need not wait for
 

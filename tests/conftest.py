@@ -28,7 +28,7 @@ from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 from notebooks.training import run_training
 
-from notebooks.support.saved import read_tensors
+from notebooks.support.model_files import read_tensors
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"

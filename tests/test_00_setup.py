@@ -8,7 +8,7 @@ from conftest import ROOT
 from notebooks.make_model import make_model
 from notebooks.setup import PRESETS, Config, replace
 
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 
 
 def code_cells(name):

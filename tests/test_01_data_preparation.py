@@ -26,8 +26,8 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, replace
 
-from notebooks.support.saved import load_tokenizer, save_tokenizer
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
+from notebooks.support.model_files import load_tokenizer, save_tokenizer
 from notebooks.support.text_files import LINE_BYTES, read_lines
 
 CONFIG = Config()

@@ -4,7 +4,7 @@ from notebooks.data_preparation import PAD
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 
 SMALL = Config.preset("small")
 

@@ -13,7 +13,7 @@ from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config, replace
 
 from notebooks import training, translation
-from notebooks.support.programs import parse_command
+from notebooks.support.options import parse_command
 from notebooks.support.run_folder import FILES
 
 
@@ -147,9 +147,7 @@ def test_help_loads_nothing_that_draws():
     assert "--d-model" in done.stdout
 
 
-ENDS = (
-    "import sys; from notebooks.support.programs import run_command; sys.exit(run_command(%s, []))"
-)
+ENDS = "import sys; from notebooks.support.errors import run_command; sys.exit(run_command(%s, []))"
 
 
 @pytest.mark.parametrize(
@@ -179,8 +177,8 @@ def test_output_that_cannot_be_written_is_told_once(stdout, command, status, tol
 
 
 def test_without_a_standard_error_nothing_is_said_elsewhere():
-    program = "import sys; sys.stderr = None; from notebooks.support.programs import run_command\n"
-    program += "from notebooks.support.settings import InputError\n"
+    program = "import sys; sys.stderr = None; from notebooks.support.errors import run_command\n"
+    program += "from notebooks.support.errors import InputError\n"
     program += "def refuse(_): raise InputError('wrong')\nsys.exit(run_command(refuse, []))"
     done = run_python("-c", program)
     assert (done.returncode, done.stdout) == (2, "")

@@ -18,10 +18,15 @@ from notebooks.training import run_training
 from data_large.prepare import read_split
 from notebooks import training, translation
 from notebooks.support import export
+from notebooks.support.errors import InputError
+from notebooks.support.files import write_json
+from notebooks.support.model_files import (
+    load_tokenizer,
+    read_tensors,
+    save_tokenizer,
+    write_tensors,
+)
 from notebooks.support.run_folder import RunFolder
-from notebooks.support.saved import load_tokenizer, read_tensors, save_tokenizer, write_tensors
-from notebooks.support.settings import InputError
-from utils import write_json
 
 
 def assert_refused(capsys, command, argv, *words):

@@ -34,6 +34,9 @@ def package(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
+    (folder / "support").mkdir()
+    for name in ("__init__.py", "before_torch.py"):
+        shutil.copy(ROOT / "notebooks" / "support" / name, folder / "support")
     wrong = "raise SystemError('not exported')"
     write_notebook(folder / "03_greeting.ipynb", wrong, GREET, "%matplotlib inline")
     return folder

@@ -36,7 +36,7 @@ from data_large.cleaning import STEPS, judge
 from data_large.dataset import PreparedDataset, load_prepared
 from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
 from data_large.prepare import prepare
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -563,7 +563,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from data_large import prepare as large
-from notebooks.support.programs import run_command
+from notebooks.support.errors import run_command
 from notebooks.setup import Config
 large.BLOCK_LINES, large.PIECE_ROWS = 10, 30
 data, output = Path(sys.argv[1]), Path(sys.argv[4])

@@ -29,11 +29,10 @@ from notebooks.training import run_training, train_step
 
 from notebooks import training
 from notebooks.support import processes
+from notebooks.support.errors import InputError, Stopped
+from notebooks.support.model_files import read_tensors, write_tensors
 from notebooks.support.processes import BatchLoss, synchronised
-from notebooks.support.programs import Stopped
 from notebooks.support.run_folder import RunFolder
-from notebooks.support.saved import read_tensors, write_tensors
-from notebooks.support.settings import InputError
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"

@@ -22,11 +22,10 @@ from notebooks.setup import Config, replace
 from notebooks.training import run_training, seed_step, train_step
 
 from notebooks import data_preparation, training
-from notebooks.support.programs import Stopped
+from notebooks.support.errors import InputError, Stopped
+from notebooks.support.model_files import read_tensors
+from notebooks.support.precision import native_dtype
 from notebooks.support.run_folder import RunFolder
-from notebooks.support.saved import read_tensors
-from notebooks.support.settings import InputError
-from utils import native_dtype
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from notebooks import translation
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 from notebooks.support.stream import rounds, translate_lines
 
 

@@ -1,4 +1,4 @@
-"""The helpers of utils.py: what they print is what nbval compares."""
+"""The helpers of utils.py, whose printing nbval compares; data types; files."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ import torch
 from conftest import found_device
 
 import utils
+from notebooks.support import files, precision
 
 
 def printed(capsys, asserts):
@@ -49,26 +50,30 @@ def test_device_prefers_cuda_and_several_processes_do_not_share_mps(monkeypatch)
 
 @pytest.mark.parametrize("native", [True, False])
 def test_a_gpu_without_bfloat16_computes_in_float32(monkeypatch, native):
-    monkeypatch.setattr(utils, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(precision, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
-    assert utils.native_dtype() == ("bfloat16" if native else "float32")
+    assert precision.native_dtype() == ("bfloat16" if native else "float32")
 
 
 @pytest.mark.parametrize("fast", ["float32", "bfloat16"])
 def test_a_processor_computes_in_the_type_that_it_multiplies_faster(monkeypatch, fast):
     """With AVX-512's bfloat16 alone, as where AMX is hidden, float32 was 1.4 times as fast."""
-    monkeypatch.setattr(utils, "device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(precision, "device", lambda: torch.device("cpu"))
     can = {"avx512_bf16": True, "amx_bf16": False}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: can, raising=False)
-    monkeypatch.setattr(utils, "seconds_of_product", lambda dtype: 1 if dtype == fast else 2)
-    assert utils.native_dtype() == fast
+    monkeypatch.setattr(precision, "seconds_of_product", lambda dtype: 1 if dtype == fast else 2)
+    assert precision.native_dtype() == fast
 
 
 def test_where_amx_is_hidden_products_are_measured():
     can = getattr(torch.cpu, "get_capabilities", dict)()
     if not can.get("amx_bf16"):
         pytest.skip("this processor has no AMX to hide")
-    show = [sys.executable, "-c", "import utils; print(utils.native_dtype())"]
+    show = [
+        sys.executable,
+        "-c",
+        "from notebooks.support.precision import native_dtype as n; print(n())",
+    ]
     found = {
         level: subprocess.check_output(
             show, env=os.environ | {"ONEDNN_MAX_CPU_ISA": level}, cwd=utils.ROOT, text=True
@@ -81,12 +86,12 @@ def test_where_amx_is_hidden_products_are_measured():
 @pytest.mark.parametrize("place", ["cpu", "cuda"])
 def test_only_on_cuda_a_search_computes_with_less_precision(monkeypatch, place):
     """On a CPU a batch has to give what each of its sentences gives alone."""
-    monkeypatch.setattr(utils, "device", lambda: torch.device(place))
+    monkeypatch.setattr(precision, "device", lambda: torch.device(place))
     asked, matmul = [], torch.backends.cuda.matmul
-    precision = lambda dtype: asked.append(dtype) or nullcontext()
-    monkeypatch.setattr(utils, "precision", precision)
+    note = lambda dtype: asked.append(dtype) or nullcontext()
+    monkeypatch.setattr(precision, "precision", note)
     before = matmul.allow_tf32
-    with utils.search_precision("bfloat16"):
+    with precision.search_precision("bfloat16"):
         assert matmul.allow_tf32 == (place == "cuda")
     assert matmul.allow_tf32 == before
     assert asked == ["bfloat16" if place == "cuda" else "float32"]
@@ -99,22 +104,22 @@ def test_no_attention_that_plans_for_each_new_shape():
 
 def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
     path = tmp_path / "state.json"
-    utils.write_json(path, {"name": "旧"})
-    monkeypatch.setattr(utils.os, "replace", lambda *_: 1 / 0)
+    files.write_json(path, {"name": "旧"})
+    monkeypatch.setattr(files.os, "replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        utils.write_json(path, {"name": "新"})
-    assert utils.json.loads(path.read_text(encoding="utf-8")) == {"name": "旧"}
+        files.write_json(path, {"name": "新"})
+    assert files.json.loads(path.read_text(encoding="utf-8")) == {"name": "旧"}
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_the_private_folder_is_private_or_a_fresh_one(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = utils.private_folder()
-    assert folder == utils.private_folder() and folder.is_relative_to(tmp_path)
+    folder = files.private_folder()
+    assert folder == files.private_folder() and folder.is_relative_to(tmp_path)
     assert folder.stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "file"))  # a home that holds nothing
-    monkeypatch.setattr(utils.tempfile, "tempdir", str(tmp_path))
-    fresh = utils.private_folder()
+    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))
+    fresh = files.private_folder()
     assert fresh.parent == tmp_path and fresh.stat().st_mode & 0o777 == 0o700

@@ -3,7 +3,7 @@
 import logging
 import warnings
 
-from utils import private_folder
+from notebooks.support.files import private_folder
 
 
 def jieba_words(text):

@@ -17,10 +17,11 @@ import torch
 
 from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
-from notebooks.support.programs import parse_command, run_command
+from notebooks.support.errors import InputError, run_command
+from notebooks.support.files import fresh_name
+from notebooks.support.options import parse_command
 from notebooks.support.run_folder import RunFolder
-from notebooks.support.settings import InputError
-from utils import ROOT, fresh_name
+from utils import ROOT
 
 
 def copy_to_ctranslate2(spec, layer):

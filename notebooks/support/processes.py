@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from notebooks.loss import compute_loss
-from notebooks.support.settings import InputError
+from notebooks.support.errors import InputError
 from utils import device
 
 

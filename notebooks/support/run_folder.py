@@ -31,9 +31,10 @@ from tqdm import tqdm
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
 from notebooks.setup import Config
-from notebooks.support.processes import highest, processes
-from notebooks.support.programs import Stopped, read_form
-from notebooks.support.saved import (
+from notebooks.support.checks import check_fields
+from notebooks.support.errors import InputError, Stopped
+from notebooks.support.files import read_form, regular, write_json, write_whole
+from notebooks.support.model_files import (
     load_tokenizer,
     load_weights,
     read_like,
@@ -41,13 +42,14 @@ from notebooks.support.saved import (
     save_tokenizer,
     write_tensors,
 )
-from notebooks.support.settings import InputError, check_fields
-from utils import ROOT, device, native_dtype, regular, write_json, write_whole
+from notebooks.support.precision import native_dtype
+from notebooks.support.processes import highest, processes
+from notebooks.support.trackers import PROJECT
+from utils import ROOT, device
 
 FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",
          "vocabulary.src.json", "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
-PROJECT = "transformer"  # what a tracker calls all our runs
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
@@ -398,38 +400,6 @@ class RunFolder:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
-
-
-def tracked(on_log, name, folder):
-    """The function `on_log`, which then also gives each record's numbers to a tracker, if named.
-
-    TensorBoard writes into the run's folder. InputError where the tracker's package is missing.
-    """
-    from accelerate import Accelerator, tracking
-
-    if not name:
-        return on_log
-    if name not in map(str, tracking.get_available_trackers()):
-        raise InputError(f"--tracker {name}: it is not installed. Try: pip install {name}")
-    tracker = Accelerator(cpu=device().type != "cuda", log_with=name, project_dir=folder)
-
-    works = True
-
-    def log(records):
-        nonlocal works
-        on_log(records)
-        if not works:
-            return
-        numbers = {key: value for key, value in records[-1].items() if type(value) in (int, float)}
-        try:
-            if not tracker.trackers:  # the folder is ready only now
-                tracker.init_trackers(PROJECT)
-            tracker.log(numbers, step=numbers.pop("step"))
-        except Exception as error:  # whatever a tracker raises: the training is worth more
-            works, wrong = False, f"{type(error).__name__}: {error}"
-            tqdm.write(f"--tracker {name}: {wrong}. The run goes on without it", file=sys.stderr)
-
-    return log
 
 
 def now():

@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-from notebooks.support.programs import CONTROL
-from notebooks.support.settings import InputError
-from utils import regular
+from notebooks.support.errors import CONTROL, InputError
+from notebooks.support.files import regular
 
 LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 

@@ -37,9 +37,10 @@ from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
+from notebooks.support.files import read_json, write_json
+from notebooks.support.precision import native_dtype, precision
 from notebooks.support.processes import BatchLoss
-from notebooks.support.programs import read_json
-from utils import ROOT, device, native_dtype, precision, write_json
+from utils import ROOT, device
 
 sys.path.append(str(ROOT / "tools"))
 from grade import NOTEBOOKS, exercises, namespace, other_cells

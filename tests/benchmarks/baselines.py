@@ -15,7 +15,7 @@ from notebooks.transformer import Generator, Transformer
 from torch import nn
 from torch.nn import functional as F
 
-from utils import precision
+from notebooks.support.precision import precision
 
 
 class Norm(nn.Module):

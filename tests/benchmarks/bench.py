@@ -53,8 +53,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from data_large.prepare import load_data
 from notebooks.support.export import export_ctranslate2
+from notebooks.support.files import write_json
+from notebooks.support.precision import native_dtype
 from notebooks.support.processes import BatchLoss
-from utils import ROOT, native_dtype, write_json
+from utils import ROOT
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
 # A ratio below its floor means that something broke. Floors lie well below what was measured: the

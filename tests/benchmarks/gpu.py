@@ -23,8 +23,8 @@ from notebooks.setup import Config, replace
 from notebooks.training import train_step
 from torch.utils.flop_counter import FlopCounterMode
 
+from notebooks.support.precision import native_dtype
 from notebooks.support.processes import BatchLoss
-from utils import native_dtype
 
 VOCABULARY, ROUNDS = 32_000, 5
 KINDS = {

@@ -80,8 +80,8 @@ def prepare_training():
     from notebooks.training import train_step
 
     from data_large.prepare import load_data
+    from notebooks.support.precision import native_dtype
     from notebooks.support.processes import BatchLoss
-    from utils import native_dtype
 
     config = replace(Config.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)

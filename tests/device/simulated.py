@@ -19,6 +19,7 @@ import torch
 from filelock import FileLock
 
 import utils
+from notebooks.support.files import private_folder
 
 NAME = "sim"
 FOLDER = Path(__file__).resolve().parent
@@ -37,7 +38,7 @@ def build():
         from torch.utils import cpp_extension  # needs setuptools
 
         cpp_extension.verify_ninja_availability()
-        folder = utils.private_folder() / f"simulated_{version}"
+        folder = private_folder() / f"simulated_{version}"
         folder.mkdir(exist_ok=True)
         with FileLock(folder / "ours.lock"), warnings.catch_warnings():
             # PyTorch's own, left by a build that was killed, would be waited for without end

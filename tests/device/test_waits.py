@@ -12,7 +12,8 @@ from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
 
 from notebooks import loss, training, transformer, translation
-from utils import device, precision
+from notebooks.support.precision import precision
+from utils import device
 
 
 @contextmanager

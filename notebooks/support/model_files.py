@@ -17,9 +17,8 @@ from notebooks.data_preparation import (
     Vocabulary,
     WordSegmenter,
 )
-from notebooks.support.programs import read_json
-from notebooks.support.settings import InputError
-from utils import regular, write_json, write_whole
+from notebooks.support.errors import InputError
+from notebooks.support.files import read_json, regular, write_json, write_whole
 
 
 def save_tokenizer(tokenizer, path):

@@ -5,19 +5,14 @@ import sys
 from dataclasses import fields
 from typing import Literal, get_args, get_origin
 
+from notebooks.support.errors import InputError
+
 # the names from `step` on stand in the record of a run, which run_folder.py checks likewise
 ZERO_IS_FINE = {"dropout", "smoothing", "patience", "bleu_sentences", "seed",
                 "step", "epoch", "batch", "best_loss", "stale", "loss", "tokens"}  # fmt: skip
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
 HIGHEST = {"dropout": 0.999, "smoothing": 0.999, "num_layers": 1000, "d_model": 2**16,
            "d_ff": 2**18, "seed": 2**63 - 1}  # fmt: skip
-
-
-class InputError(Exception):
-    """A mistake in what the user gave (a file, an option, a run folder), told in one line.
-
-    The line says what was wrong, where, and what to do. The exit status is 2.
-    """
 
 
 def check_setting(name, kind, value):

@@ -1,0 +1,80 @@
+"""How a program ends: what the user got wrong, in one line; a bug, with Python's full message."""
+
+import atexit
+import os
+import re
+import signal
+import sys
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
+
+
+class InputError(Exception):
+    """A mistake in what the user gave (a file, an option, a run folder), told in one line.
+
+    The line says what was wrong, where, and what to do. The exit status is 2.
+    """
+
+
+class Stopped(Exception):
+    """The run was asked to end and has saved itself."""
+
+
+# How PyTorch's RuntimeErrors say it, on CPUs and on GPUs.
+NO_MEMORY = re.compile("out of memory|allocate memory|you tried to allocate|ALLOC_FAILED")
+
+
+def run_command(command, argv):
+    """Runs a command line's function. The exit status; one of several processes ends here with it.
+
+    What their connections leave to Python's end is taken down in any order, and sometimes aborts.
+    """
+    status = status_of(command, argv)
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # torchrun sets it
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def status_of(command, argv):
+    """Runs a command line's function; what the user can mend ends in one line and exit status 2."""
+    if sys.stderr is None:  # closed, as by 2>&-
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):  # UTF-8, whatever the language of the machine is
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        status = command(argv)
+        print(end="", flush=True)  # what cannot be written is told here, not at Python's end
+        return status
+    except BrokenPipeError:  # who read our output has stopped, as `head` does
+        drop_output()
+        return 128 + 13  # as a program has it that ends by SIGPIPE
+    except (InputError, OSError) as error:
+        print(f"error: {CONTROL.sub(' ', str(error))}", file=sys.stderr)
+        try:
+            print(end="", flush=True)
+        except OSError:  # told already
+            drop_output()
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
+            raise
+        first = (str(error) or "MemoryError").splitlines()[0][:200]
+        hint = "Raise accumulate, or lower batch_tokens, max_length or the model's size"
+        hint += "; in a search lower --beam-size"
+        print(f"error: out of memory ({first}). {hint}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 128 + signal.SIGTERM
+
+
+def drop_output():
+    """What was printed and cannot be written is not tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,41 @@
+"""Options: a command line as a dataclass, and one line for what is wrong in it."""
+
+import argparse
+import contextlib
+import io
+import sys
+
+from notebooks.setup import Config
+from notebooks.support.errors import InputError
+
+
+def parse_command(form, argv, program, preset=None):
+    """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
+
+    Raises InputError for a wrong option.
+    """
+    import tyro  # takes a moment, and only programs need it
+
+    argv = sys.argv[1:] if argv is None else list(argv)
+    argv = argv[1:] if argv[:1] == ["--"] else argv  # torchrun hands it on
+    if any("\0" in part for part in argv):
+        raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
+    default, told = None, io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            if preset is not None:
+                parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+                parser.add_argument("--config", default=preset)
+                default = form(settings=Config.preset(parser.parse_known_args(argv)[0].config))
+            return tyro.cli(form, default=default, args=argv, prog=f"python -m {program}")
+    except SystemExit as end:
+        if end.code != 2:  # --help
+            raise
+    raise InputError(f"{first_sentence(told.getvalue())}. --help tells more")
+
+
+def first_sentence(text):
+    """What a library says about a wrong option, without its frame and its advice."""
+    rows = [row.strip("│ ") for row in text.splitlines() if not row.startswith(("╭", "usage"))]
+    told = " ".join(rows).partition("───")[0]
+    return told.rpartition(".ipynb: error: ")[2].strip(" .")
