@@ -3,11 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run test lab bench bench-full train-large
+.PHONY: run translate test lab bench bench-full train-large
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
-	$(BIN)/python -m notebooks.training --data data_small --config small --run runs/small
-	$(BIN)/python -m notebooks.translation --run runs/small --score data_small --split test
+	$(BIN)/python train.py --data data_small --config small --run runs/small
+	$(BIN)/python translate.py --run runs/small --score data_small --split test
+
+TEXT ?= He plays the violin.
+translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
+	@$(BIN)/python translate.py "$(TEXT)"
 
 test: .venv/ready  ## check style, run the tests, re-run all notebooks and compare their outputs
 	$(BIN)/ruff check .
@@ -32,7 +36,7 @@ NODE ?= 0
 MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
-	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) -m notebooks.training -- --data $(DATA) --config base --run $(RUN)
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run $(RUN)
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
@@ -45,10 +49,21 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: test-device notebooks ablation fuzz versions pages student grade
+.PHONY: check model test-device notebooks ablation fuzz versions pages student grade
+QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
+check: .venv/ready  ## style, the tests that take two minutes together, and what the model in the box was made from
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -q $(QUICK)
+	$(BIN)/python tools/model.py --check
+
+model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
+	$(BIN)/python tools/model.py
+
 notebooks: .venv/ready  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
+	$(BIN)/python tools/model.py --exports
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))

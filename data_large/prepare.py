@@ -1,6 +1,6 @@
 """Training data of any size, prepared once and then read by memory map.
 
-The command is `python -m data_large.prepare --data FOLDER`. Notebook 01 holds all pairs in memory;
+The command is `python prepare.py --data FOLDER`. Notebook 01 holds all pairs in memory;
 this module does the same for millions of them, with its functions and the library `datasets`:
 
 1. reading and cleaning: the lines of each split, checked, become rows in `work/SPLIT`: texts, why
@@ -15,7 +15,6 @@ only, not on the number of processes.
 """
 
 import hashlib
-import importlib
 import inspect
 import itertools
 import json
@@ -26,20 +25,15 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import tyro
 from filelock import FileLock, Timeout
 from notebooks.data_preparation import (
-    TranslationDataset,
     encode_pairs,
     make_tokenizers,
-    read_pairs,
 )
-from notebooks.setup import Config
 from tqdm import tqdm
 
 from data_large import cleaning, formats
@@ -48,10 +42,10 @@ from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
 from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
 from notebooks import data_preparation
 from notebooks.support import chinese_words, text_files
-from notebooks.support.errors import InputError, run_command
+from notebooks.support.checks import check_kept
+from notebooks.support.errors import InputError
 from notebooks.support.files import write_json, write_whole
 from notebooks.support.model_files import save_tokenizer
-from notebooks.support.options import parse_command
 from notebooks.support.text_files import check_file, strip_pair
 
 # `datasets` is imported where it is used: half a second, which plain .tsv files need not wait for
@@ -371,15 +365,6 @@ def print_report(report):
 # what training reads
 
 
-def check_kept(data, split, pairs, config):
-    """Raises InputError if no pair is left."""
-    if not pairs:
-        raise InputError(
-            f"{data}: every pair of {split} has more than "
-            f"max_length {config.max_length} tokens on a side"
-        )
-
-
 def load_data(data, config):
     """Reads train and dev of a data folder.
 
@@ -387,44 +372,9 @@ def load_data(data, config):
     """
     if needs_preparing(data, config):
         return *load_prepared(prepare(data, config)), read_split(data, "dev", config)
-    pairs, dev_pairs = read_pairs(data, "train", config), read_pairs(data, "dev", config)
-    source, target = make_tokenizers(pairs, config)
-    train_set, dev_set = (
-        TranslationDataset(part, source, target, config.max_length) for part in (pairs, dev_pairs)
-    )
-    check_kept(data, "train", len(train_set), config)
-    check_kept(data, "dev", len(dev_set), config)
-    return source, target, train_set, dev_set, dev_pairs
-
-
-# command line
-
-
-@dataclass(frozen=True)
-class PrepareCommand:
-    """Prepare a data folder of any size. The same command again goes on where it stopped."""
-
-    settings: tyro.conf.OmitArgPrefixes[Config]
-    # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
-    data: Path = FOLDER
-    # preset, as in notebook 00; every option below changes one of its settings
-    config: str = "base"
-    # processes; by default as many as processors and 2 GiB of memory allow, at most 4
-    workers: int | None = None
-
-
-def main(argv=None):
-    """`python -m data_large.prepare`: returns the exit status."""
-    return run_command(prepare_command, argv)
-
-
-def prepare_command(argv):
-    """Parses, prepares, and says where the result is."""
-    command = parse_command(PrepareCommand, argv, "data_large.prepare", preset="base")
-    print(f"prepared in {prepare(command.data, command.settings, command.workers)}")
-    return 0
+    return data_preparation.load_data(data, config)
 
 
 if __name__ == "__main__":
-    # under its own name, by which other processes find its functions
-    raise SystemExit(importlib.import_module("data_large.prepare").main())
+    print("Type instead: python prepare.py --data FOLDER", file=sys.stderr)
+    raise SystemExit(2)

@@ -93,6 +93,9 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
             raise explain_syntax_error(error, self.path, export_cells(self.path)) from None
 
 
+PROGRAMS = {"training": "train.py", "translation": "translate.py"}  # instead of `python -m`
+
+
 class NotebookFinder(importlib.abc.MetaPathFinder):
     """Finds ``notebooks.NAME`` in the file ``NN_NAME.ipynb`` of this folder."""
 
@@ -100,6 +103,9 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
         package, _, name = fullname.rpartition(".")
         if package != __name__ or name.startswith("__"):
             return None
+        if sys.argv[:1] == ["-m"] and name in PROGRAMS:  # Python looks for what to run
+            print(f"Type instead: python {PROGRAMS[name]} ...", file=sys.stderr)
+            raise SystemExit(2)
         found = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
         if len(found) == 1:
             return importlib.util.spec_from_file_location(

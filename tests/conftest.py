@@ -26,9 +26,9 @@ except simulated.Missing as error:
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.training import run_training
 
 from notebooks.support.model_files import read_tensors
+from notebooks.support.training_run import run_training
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"

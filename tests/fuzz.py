@@ -31,12 +31,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 from notebooks.setup import Config, replace
-from notebooks.training import run_training
 from tqdm import tqdm
 
 import data_large.prepare
-from notebooks import training, translation
+from notebooks.support.training_run import run_training
 from utils import ROOT
+
+sys.path.insert(0, str(ROOT))  # where the programs are
+import train
+import translate
 
 SECONDS = 20  # a program that takes longer hangs
 MEMORY = 8 << 30  # address space of a child: a size that nobody has must end in one line
@@ -71,23 +74,21 @@ def make_folders(base):
 def commands(work):
     """Name: (program, its command line, the folder whose files are damaged, and may change)."""
     run, data = work / "run", work / "data"
-    train = ["--run", run, *OPTIONS]
+    lines, columns = work / "lines", work / "columns"
+    at_run, anew = ["--run", run, *OPTIONS], ["--run", work / "new", *OPTIONS]
     return {
-        "translate": (translation.main, ["--run", run, "Good morning.", "Yes."], run),
-        "score": (translation.main, ["--run", run, "--score", data, "--split", "dev"], run),
-        "train": (training.main, ["--data", data, *train], run),
-        "restart": (training.main, ["--data", data, "--restart", *train], run),
-        "plot": (training.main, ["--run", run, "--plot", run / "log.png"], run),
-        "tsv": (training.main, ["--data", data, "--run", work / "new", *OPTIONS], data),
-        "score tsv": (translation.main, ["--run", run, "--score", data, "--split", "dev"], data),
-        "input": (translation.main, ["--run", run, "--input", data / "test.tsv"], data),
-        "jsonl": (training.main, ["--data", work / "lines", "--run", work / "new", *OPTIONS],
-                  work / "lines"),
-        "prepared": (training.main, ["--data", work / "lines", "--run", work / "new", *OPTIONS],
-                     work / "prepared"),
-        "parquet": (training.main, ["--data", work / "columns", "--run", work / "new", *OPTIONS],
-                    work / "columns"),
-    }  # fmt: skip
+        "translate": (translate.main, ["--run", run, "Good morning.", "Yes."], run),
+        "score": (translate.main, ["--run", run, "--score", data, "--split", "dev"], run),
+        "train": (train.main, ["--data", data, *at_run], run),
+        "restart": (train.main, ["--data", data, "--restart", *at_run], run),
+        "plot": (train.main, ["--run", run, "--plot", run / "log.png"], run),
+        "tsv": (train.main, ["--data", data, *anew], data),
+        "score tsv": (translate.main, ["--run", run, "--score", data, "--split", "dev"], data),
+        "input": (translate.main, ["--run", run, "--input", data / "test.tsv"], data),
+        "jsonl": (train.main, ["--data", lines, *anew], lines),
+        "prepared": (train.main, ["--data", lines, *anew], work / "prepared"),
+        "parquet": (train.main, ["--data", columns, *anew], columns),
+    }
 
 
 def cut(content, draw):

@@ -1,4 +1,6 @@
 import json
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from notebooks.data_preparation import (
 from notebooks.setup import Config, replace
 
 from notebooks.support.errors import InputError
+from notebooks.support.loading import Share
 from notebooks.support.model_files import load_tokenizer, save_tokenizer
 from notebooks.support.text_files import LINE_BYTES, read_lines
 
@@ -258,19 +261,24 @@ def test_dataset_counts_what_it_drops(corpus):
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=200)
 
 
-@given(lengths=lengths, seed=st.integers(0, 9), processes=st.integers(1, 3))
+@given(lengths=lengths, seed=st.integers(0, 9), count=st.integers(1, 3), start=st.integers(0, 2))
 @settings(deadline=None)
-def test_batches_hold_each_row_once_within_the_limit(lengths, seed, processes):
+def test_batches_hold_each_row_once_within_the_limit(lengths, seed, count, start):
     array = np.array(lengths)
-    samplers = [
-        TokenBatchSampler(array, 64, seed, process=p, num_processes=processes)
-        for p in range(processes)
-    ]
-    batches = samplers[0].batches()
+    sampler = TokenBatchSampler(array, 64, seed)
+    batches = sampler.batches()
+    start = min(start, len(batches))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     assert all(len(rows) * array[rows].max() <= 64 for rows in batches)
-    shares = [list(sampler) for sampler in samplers]
-    assert all(sorted(sum(parts, [])) == sorted(whole) for *parts, whole in zip(*shares, batches))
+    assert list(sampler) == [rows.tolist() for rows in batches]
+    shares = []
+    for number in range(count):
+        here = SimpleNamespace(process_index=number, num_processes=count)
+        with mock.patch("notebooks.support.loading.processes", lambda here=here: here):
+            shares.append(list(Share(sampler, start)))
+    left = batches[start:]
+    assert all(len(share) == len(left) for share in shares)
+    assert all(sorted(sum(parts, [])) == sorted(whole) for *parts, whole in zip(*shares, left))
 
 
 def test_batches_are_redrawn_each_epoch_from_the_seed():
@@ -280,8 +288,8 @@ def test_batches_are_redrawn_each_epoch_from_the_seed():
     assert one == list(again) != list(other)
     first.epoch = 1
     assert {frozenset(rows) for rows in first} != {frozenset(rows) for rows in one}
-    again.start = 3
-    assert list(again) == one[3:] and len(again) == len(one) - 3
+    share = Share(again, 3)
+    assert list(share) == one[3:] and len(share) == len(one) - 3
 
 
 def test_collate_shifts_and_masks():
@@ -359,10 +367,13 @@ def test_an_epoch_has_few_shapes():
 
 
 def test_a_batch_is_pinned_as_a_whole(monkeypatch):
-    """A stand-in for PyTorch's method, which wants a GPU."""
+    """By the DataLoader itself; a stand-in for PyTorch's method, which wants a GPU."""
     pinned = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda ids: pinned.append(ids) or ids.clone())
+    monkeypatch.setattr(
+        torch.Tensor, "pin_memory", lambda ids, *_: pinned.append(ids) or ids.clone()
+    )
     batch = Batch.collate([([5, EOS], [BOS, 6, EOS])])
-    for name, tensor in vars(batch.pin_memory()).items():
-        assert torch.equal(tensor, getattr(batch, name)) and tensor is not getattr(batch, name)
-    assert len(pinned) == len(vars(batch))
+    copy = torch.utils.data._utils.pin_memory.pin_memory(batch)
+    assert type(copy) is Batch and len(pinned) == 5
+    for tensor, other in zip(batch, copy):
+        assert torch.equal(tensor, other) and tensor is not other

@@ -66,26 +66,42 @@ def test_fully_masked_rows_give_zeros_and_finite_gradients():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_plain_and_fused_form_give_the_same(monkeypatch, dtype):
-    """On the CPU bfloat16 takes the plain form, float32 PyTorch's fused one, as GPUs do."""
-    attention = MultiHeadAttention(8, 2).to(dtype)
-    x, mask = torch.randn(2, 5, 8).to(dtype), torch.ones(5, 5, dtype=torch.bool).tril()
+def test_the_fused_form_of_a_gpu_closes_rows_as_ours_does(dtype):
+    query, key, value = (torch.randn(2, 3, 5, 4, dtype=dtype) for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
     mask[0] = False
+    ours = scaled_dot_product_attention(query, key, value, mask)[0]
+    fused = F.scaled_dot_product_attention(query, key, value, mask)
+    exact = dtype == torch.float32
+    torch.testing.assert_close(ours, fused, atol=1e-5 if exact else 0.01, rtol=0.02)
+    assert (ours[:, :, 0] == 0).all()
+
+
+@pytest.mark.parametrize("keep_weights", [True, False])
+def test_on_a_cpu_the_lessons_function_is_what_runs(monkeypatch, keep_weights):
     calls = []
-    fused = F.scaled_dot_product_attention
-    monkeypatch.setattr(
-        F, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k)
-    )
-    chosen = attention(x, x, x, mask)
-    assert calls == [1] * (dtype == torch.float32)
-    for form in (("cpu", dtype), None):
-        monkeypatch.setattr("notebooks.multi_head_attention.PLAIN_FORM", form)
-        torch.testing.assert_close(
-            attention(x, x, x, mask),
-            chosen,
-            atol=1e-5 if dtype == torch.float32 else 0.01,
-            rtol=0.02,
-        )
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return scaled_dot_product_attention(*arguments)
+
+    monkeypatch.setattr("notebooks.multi_head_attention.scaled_dot_product_attention", counted)
+    attention = MultiHeadAttention(8, 2)
+    attention.keep_weights = keep_weights
+    attention(*[torch.randn(2, 5, 8)] * 3)
+    assert len(calls) == 1 and (attention.weights is not None) == keep_weights
+
+
+def test_what_is_kept_is_what_is_attended_to():
+    attention, x = MultiHeadAttention(8, 2), torch.randn(2, 5, 8)
+    shapes = []
+
+    def first_two(key, value):
+        shapes.append((key.shape, value.shape))
+        return key[:, :, :2], value[:, :, :2]
+
+    torch.testing.assert_close(attention(x, x, x, keep=first_two), attention(x, x[:, :2], x[:, :2]))
+    assert shapes == [((2, 2, 5, 4), (2, 2, 5, 4))]
 
 
 def test_heads_must_divide():

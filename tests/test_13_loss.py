@@ -5,14 +5,15 @@ import torch
 from conftest import TINY, random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader
+from notebooks.data_preparation import Batch, TokenBatchSampler, load_data, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.loss import compute_loss, evaluate
+from notebooks.loss import BatchLoss, evaluate
 from notebooks.make_model import make_model
 from notebooks.setup import replace
+from notebooks.transformer import Transformer
 
-from data_large.prepare import load_data
-from notebooks import loss as loss_module
+from notebooks.support import wrapped_loss
+from notebooks.support.wrapped_loss import WrappedLoss
 from utils import device
 
 
@@ -23,7 +24,8 @@ from utils import device
 @settings(deadline=None, max_examples=30)
 def test_sum_over_real_targets_whatever_the_batch(seed, sizes):
     model, batch = random_model(seed), random_batch(seed, *zip(*sizes))
-    loss, count = compute_loss(model, batch, LabelSmoothing(0.1))
+    batch_loss = BatchLoss(model, LabelSmoothing(0.1))
+    loss, count = batch_loss(batch)
     assert count == sum(length + 1 for _, length in sizes)
     alone = []
     for row, (s, t) in enumerate(sizes):
@@ -34,13 +36,13 @@ def test_sum_over_real_targets_whatever_the_batch(seed, sizes):
             batch.src_mask[row : row + 1, ..., : s + 1],
             batch.tgt_mask[row : row + 1, :, : t + 1, : t + 1],
         )
-        alone.append(compute_loss(model, one, LabelSmoothing(0.1))[0])
+        alone.append(batch_loss(one)[0])
     torch.testing.assert_close(loss, sum(alone), atol=1e-4, rtol=1e-4)
 
 
 def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
     model = random_model(0)
-    loss, count = compute_loss(model, Batch.collate([]), LabelSmoothing(0.1))
+    loss, count = BatchLoss(model, LabelSmoothing(0.1))(Batch.collate([]))
     loss.backward()
     assert (
         loss == 0
@@ -50,69 +52,84 @@ def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
 
 
 @pytest.mark.parametrize("places", [1, 5, 7, 1000])
-def test_in_chunks_the_loss_and_its_gradients_are_the_same(places, monkeypatch):
-    model, batch = random_model(0), random_batch(0, [5, 2, 3], [4, 7, 1])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, parts, monkeypatch):
+    model, batch = random_model(0).train(), random_batch(0, [5, 2, 3], [4, 7, 1])
+    criterion, config = LabelSmoothing(0.1), replace(TINY, accumulate=parts)
+    monkeypatch.setattr(wrapped_loss, "LOGITS", places * 12)  # its vocabulary has 12 tokens
     found = []
-    for held in (10**6, places):
-        monkeypatch.setattr(loss_module, "LOGITS", held * 12)  # its vocabulary has 12 tokens
-        loss, count = compute_loss(model.train(), batch, LabelSmoothing(0.1))
+    for batch_loss in (BatchLoss(model, criterion), WrappedLoss(model, criterion, config)):
+        model.zero_grad()
+        loss, count = batch_loss(batch)
         assert count == 15
-        found.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
+        (loss / count).backward()
+        found.append([loss.detach(), *(parameter.grad for parameter in model.parameters())])
     torch.testing.assert_close(*found)
+    assert model.generator.projection.out_features == 12 and batch_loss.criterion is criterion
 
 
 def test_never_more_logits_than_those_of_some_places(monkeypatch):
     """Neither in training nor in an evaluation, which takes as many parts as training does."""
-    model, batch, read = (
-        random_model(0, torch.float32).to(device()),
-        random_batch(0, [5] * 4, [9] * 4),
-        [],
+    model, batch = random_model(0, torch.float32), random_batch(0, [5] * 4, [9] * 4)
+    model, batch, read = model.to(device()), batch.to(device()), []
+    model.generator.register_forward_hook(
+        lambda module, given, made: read.append(made.flatten(0, -2).shape[0])
     )
-    model.generator.register_forward_hook(lambda module, given, made: read.append(made.shape[0]))
-    monkeypatch.setattr(loss_module, "LOGITS", 16 * 12 + 11)
-    compute_loss(model, batch.to(device()), LabelSmoothing(0.1))[0].backward()
+    monkeypatch.setattr(wrapped_loss, "LOGITS", 16 * 12 + 11)
+    WrappedLoss(model, LabelSmoothing(0.1), TINY)(batch)[0].backward()
     assert sorted(read) == [8, 8, 16, 16, 16, 16]  # the second time in the backward pass
     read.clear()
-    evaluate(model, [batch], replace(TINY, accumulate=4))
+    evaluate(WrappedLoss(model, LabelSmoothing(0), replace(TINY, accumulate=4)), [batch])
     assert read == [10] * 4
+
+
+def test_a_model_that_does_something_with_its_logits_is_followed(monkeypatch):
+    """Chunks call the generator later, so nothing may stand behind it; else there are no chunks."""
+
+    class Capped(Transformer):
+        def forward(self, *arguments):
+            return 2 * (super().forward(*arguments) / 2).tanh()
+
+    model, batch = random_model(0), random_batch(0, [5, 2, 3], [4, 7, 1])
+    model.__class__ = Capped
+    monkeypatch.setattr(wrapped_loss, "LOGITS", 7 * 12)
+    found = []
+    for batch_loss in (
+        BatchLoss(model, LabelSmoothing(0.1)),
+        WrappedLoss(model, LabelSmoothing(0.1), TINY),
+    ):
+        loss, _ = batch_loss(batch)
+        found.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
+    torch.testing.assert_close(*found)
 
 
 def test_evaluate_adds_up_over_batches_and_leaves_no_trace(small_data):
     source, target, _, dev, _ = load_data(small_data, TINY)
-    model = make_model(replace(TINY, dropout=0.5), len(source), len(target)).to(device())
+    model = make_model(replace(TINY, dropout=0.5), len(source), len(target))
+    batch_loss = BatchLoss(model, LabelSmoothing(0))
 
     def mean(size):
         sampler = TokenBatchSampler(dev.lengths, size, shuffle=False)
-        loss, tokens = evaluate(model, make_dataloader(dev, sampler), TINY)
-        assert tokens == dev.lengths[:, 1].sum()
-        return (loss / tokens).item()
+        return evaluate(batch_loss, make_dataloader(dev, sampler))
 
     losses = [mean(size) for size in (100, 1000, 1000)]
     assert losses[1] == losses[2] and math.isclose(losses[0], losses[1], rel_tol=1e-5)
     assert model.training and all(parameter.grad is None for parameter in model.parameters())
     total, count = 0, 0
+    model.eval()
     for batch in make_dataloader(dev, TokenBatchSampler(dev.lengths, 200)):
-        part, tokens = compute_loss(model.eval(), batch.to(device()), LabelSmoothing(0))
+        part, tokens = batch_loss(batch)
         total, count = total + part.item(), count + tokens.item()
     assert math.isclose(total / count, losses[0], rel_tol=1e-5) and count == dev.lengths[:, 1].sum()
+    assert evaluate(batch_loss, [batch]) and not model.training
 
 
-def test_an_evaluation_happens_where_the_model_is():
-    for place in (torch.device("cpu"), device()):
-        model = random_model(0, torch.float32).to(place)
-        totals = evaluate(model, [random_batch(0, [3, 5], [4, 2])], TINY)
-        assert totals.device.type == place.type and totals[1] == 8
+def test_backward_through_an_evaluation_is_an_error():
+    class Leaking(BatchLoss):
+        def forward(self, batch):
+            loss, count = super().forward(batch)
+            loss.backward()
+            return loss, count
 
-
-def test_backward_through_an_evaluation_is_an_error(small_data, monkeypatch):
-    source, target, _, dev, _ = load_data(small_data, TINY)
-    model = make_model(TINY, len(source), len(target)).to(device())
-
-    def leaking_loss(*arguments):
-        loss, count = compute_loss(*arguments)
-        loss.backward()
-        return loss, count
-
-    monkeypatch.setattr(loss_module, "compute_loss", leaking_loss)
     with pytest.raises(RuntimeError):
-        evaluate(model, make_dataloader(dev, TokenBatchSampler(dev.lengths, 200)), TINY)
+        evaluate(Leaking(random_model(0), LabelSmoothing(0)), [random_batch(0, [3], [4])])

@@ -4,20 +4,21 @@ import math
 import pytest
 import torch
 from conftest import TINY, random_batch, random_model
-from notebooks.data_preparation import Batch
+from notebooks.data_preparation import Batch, load_data
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.loss import bleu, compute_loss
+from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
-from notebooks.training import mean_loss, run_training, train_step
-from notebooks.transformer import translate_greedily
+from notebooks.training import train_step
+from notebooks.translation import bleu
 
-from data_large.prepare import load_data
-from notebooks import training
-from notebooks.support import processes
-from notebooks.support.processes import BatchLoss
+import train
+from notebooks.support import loading, training_run, wrapped_loss
 from notebooks.support.run_folder import Progress, RunFolder
+from notebooks.support.training_run import mean_loss, run_training
+from notebooks.support.translating import translate_greedily
+from notebooks.support.wrapped_loss import WrappedLoss
 
 
 def test_gradients_of_two_shares_add_up_to_the_gradient_of_the_whole():
@@ -25,13 +26,9 @@ def test_gradients_of_two_shares_add_up_to_the_gradient_of_the_whole():
         random_model(0),
         [([5, 3], [2, 6, 7, 3]), ([5, 8, 3], [2, 3]), ([9, 3], [2, 9, 9, 9, 3])],
     )
-    whole = torch.autograd.grad(
-        compute_loss(model, Batch.collate(items), LabelSmoothing(0.1))[0], list(model.parameters())
-    )
-    shares = [
-        compute_loss(model, Batch.collate(items[rank::2]), LabelSmoothing(0.1))[0]
-        for rank in range(2)
-    ]
+    batch_loss = BatchLoss(model, LabelSmoothing(0.1))
+    whole = torch.autograd.grad(batch_loss(Batch.collate(items))[0], list(model.parameters()))
+    shares = [batch_loss(Batch.collate(items[rank::2]))[0] for rank in range(2)]
     parts = [torch.autograd.grad(share, list(model.parameters())) for share in shares]
     torch.testing.assert_close(
         [sum(pair) for pair in zip(*parts)], list(whole), atol=1e-5, rtol=1e-5
@@ -45,8 +42,8 @@ def test_a_step_is_adam_on_the_clipped_gradient_per_token():
     plain.load_state_dict(ours.state_dict())
     optimizer, _ = make_optimizer(ours, config)
     batch_loss = BatchLoss(ours, LabelSmoothing(0.1))
-    loss, count, norm = train_step(batch_loss, batch, optimizer, config)
-    mean = compute_loss(plain, batch, LabelSmoothing(0.1))[0] / count
+    loss, count, norm = train_step(batch_loss, batch, optimizer, config.clip)
+    mean = BatchLoss(plain, LabelSmoothing(0.1))(batch)[0] / count
     mean.backward()
     assert math.isclose(loss / count, mean.item(), rel_tol=1e-5) and count == 13
     assert (
@@ -70,8 +67,9 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole():
     for parts in (1, 2, 3, 99):
         model = random_model(1, dtype=torch.float32)
         optimizer, _ = make_optimizer(model, config)
-        batch_loss = BatchLoss(model, LabelSmoothing(0.1))
-        figures = train_step(batch_loss, batch, optimizer, replace(config, accumulate=parts))
+        config = replace(config, accumulate=parts)
+        batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
+        figures = train_step(batch_loss, batch, optimizer, config.clip)
         found[parts] = [*figures, *(parameter.grad for parameter in model.parameters())]
     for parts in (2, 3, 99):
         torch.testing.assert_close(found[parts], found[1], atol=1e-5, rtol=1e-4)
@@ -92,9 +90,9 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     def loss_or_error(*_):
         raise error
 
-    monkeypatch.setattr(processes, "compute_loss", loss_or_error)
+    monkeypatch.setattr(wrapped_loss.WrappedLoss, "forward", loss_or_error)
     options = ["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)]
-    assert training.main(options) == 2
+    assert train.main(options) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert len(lines) == 1 and lines[0].startswith("error: out of memory")
     assert all(name in lines[0] for name in ("accumulate", "batch_tokens", "max_length"))
@@ -109,9 +107,9 @@ def write_to_one_place(*_):
     [(lambda *_: torch.ones(2) @ torch.ones(3), "size"), (write_to_one_place, "memory location")],
 )
 def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch, mistake, told):
-    monkeypatch.setattr(processes, "compute_loss", mistake)
+    monkeypatch.setattr(wrapped_loss.WrappedLoss, "forward", mistake)
     with pytest.raises(RuntimeError, match=told):
-        training.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
+        train.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
 
 
 def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
@@ -124,7 +122,7 @@ def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
     )
     config, source, target, model = RunFolder(tmp_path).load()
     sentences, references = zip(*load_data(small_data, config)[4][:7])
-    written = translate_greedily(model, source, target, sentences, config)
+    written = translate_greedily(model, (source, target), sentences, config)
     assert round(bleu(written, references, "zh")[0], 2) == records[-1]["dev_bleu"]
     silent = run_training(
         small_data, replace(TINY, steps=10, bleu_sentences=0), tmp_path / "silent"
@@ -137,10 +135,10 @@ def test_the_loss_on_train_is_measured_as_that_on_dev(small_data, tmp_path):
     records = run_training(small_data, replace(TINY, steps=20, eval_steps=20), tmp_path)
     config, source, target, model = RunFolder(tmp_path).load()
     train_set = load_data(small_data, config)[2]
-    sample = training.sample_of(train_set, 40)
+    sample = training_run.sample_of(train_set, 40)
     assert len(sample) == 40 and (sample.lengths[-1] == train_set.lengths[-1]).all()
     assert math.isclose(records[-1]["train_loss"], mean_loss(model, sample, config), rel_tol=1e-5)
-    everything = training.sample_of(train_set, 10**6)
+    everything = training_run.sample_of(train_set, 10**6)
     whole = mean_loss(model, train_set, config)
     assert math.isclose(mean_loss(model, everything, config), whole, rel_tol=1e-5)
 
@@ -148,11 +146,11 @@ def test_the_loss_on_train_is_measured_as_that_on_dev(small_data, tmp_path):
 def test_a_batch_carries_its_position_so_it_may_be_fetched_early(small_data):
     train_set = load_data(small_data, TINY)[2]
     config = replace(TINY, batch_tokens=1000)
-    every = list(itertools.islice(training.endless_batches(train_set, config, Progress()), 30))
+    every = list(itertools.islice(loading.endless_batches(train_set, config, Progress()), 30))
     positions = [position for _, position in every]
     assert positions[0] == (0, 1) and {epoch for epoch, _ in positions} > {0, 1}
     for taken in (3, 17):
         epoch, batch = positions[taken - 1]
-        rest = training.endless_batches(train_set, config, Progress(epoch=epoch, batch=batch))
+        rest = loading.endless_batches(train_set, config, Progress(epoch=epoch, batch=batch))
         for (one, place), (other, same) in zip(every[taken:], rest):
             assert place == same and torch.equal(one.src, other.src)

@@ -9,15 +9,11 @@ from conftest import random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
-from notebooks.transformer import greedy_search, translation_attention
-from notebooks.translation import (
-    Translator,
-    beam_search,
-    length_penalty,
-    measure,
-    score,
-)
+from notebooks.transformer import greedy_search
+from notebooks.translation import BeamSearch, Translator, beam_search, length_penalty, measure
 
+from notebooks.support.attention_maps import translation_attention
+from notebooks.support.scoring import score
 from utils import device
 
 
@@ -82,14 +78,11 @@ def test_a_batch_gives_what_each_sentence_gives_alone(seed, lengths):
 
 def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeypatch):
     """Stopping when nothing can win changes nothing, against a search that goes on to the limit."""
-    from notebooks import translation
-
     for seed in range(10):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
         early = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         with monkeypatch.context() as patch:  # done only when nothing lives any more
-            never = lambda beams, alpha, patience: beams.totals[:, 0] == -math.inf
-            patch.setattr(translation, "finished", never)
+            patch.setattr(BeamSearch, "done", lambda rule: rule.totals[:, 0] == -math.inf)
             late = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
         assert [found[0] for found in early] == [found[0] for found in late]
 
@@ -125,13 +118,17 @@ def test_length_penalty_is_wu_et_al():
 
 def test_an_unlikely_end_is_not_taken(monkeypatch):
     """Ending at once has probability 0.2, less than both words, more than any longer sentence."""
-    from notebooks import translation
-
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
     table = torch.tensor([later, later, first, later, later, later]).log()
-    monkeypatch.setattr(translation, "next_logits", lambda model, token, *_: table[token].clone())
-    monkeypatch.setattr(translation, "reorder", lambda *_: None)
     model = random_model(0, tgt_size=6, src_size=6)
+    plain = type(model).next_logits
+
+    def by_table(model, search, *rest):
+        """What the table says; the model fills the cache."""
+        plain(model, search, *rest)
+        return table[search.ids[..., -1]].clone()
+
+    monkeypatch.setattr(type(model), "next_logits", by_table)
     found = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=1, alpha=0)[0]
     assert found[0][1][0] == 4
     wide = beam_search(model, torch.tensor([[4, EOS]]), 3, beam_size=4, alpha=0)[0]
@@ -174,10 +171,10 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     hook = translator.model.generator.register_forward_pre_hook(
         lambda module, given: read.append(len(given[0]))
     )
-    src = pad_rows([translator.encode(text)[0] for text in texts]).to(device())
+    src = pad_rows([translator.encode(text) for text in texts]).to(device())
     written = greedy_search(translator.model, src, translator.config.max_length)
     hook.remove()
-    assert sum(read) == (written != PAD).sum() and read[0] == len(texts)
+    assert sum(read) == sum(map(len, written)) and read[0] == len(texts)
 
 
 def test_attention_of_a_translation(translator):

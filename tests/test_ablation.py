@@ -1,16 +1,21 @@
 """The models that `make ablation` trains: as large, working with a cache, able to learn."""
 
+import math
 import sys
 
 import pytest
 import torch
 from conftest import ROOT, TINY, random_batch
+from notebooks.data_preparation import BOS, EOS, Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
 from notebooks.training import train_step
+from notebooks.translation import beam_search, length_penalty
 
-from notebooks import make_model, training
-from notebooks.support.processes import BatchLoss
+from notebooks import make_model
+from notebooks.support import training_run
+from notebooks.support.proofs import shake
+from notebooks.support.wrapped_loss import WrappedLoss
 
 sys.path.append(str(ROOT / "tests" / "benchmarks"))
 import ablation
@@ -43,22 +48,38 @@ def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
         assert torch.allclose(one[:, 0], whole[:, place], atol=1e-10)
 
 
+@pytest.mark.parametrize("parts", KINDS, ids=lambda parts: "+".join(parts))
+def test_a_beam_scores_what_all_at_once_gives(parts):
+    model = shake(model_with(parts)).double().eval()
+    src = random_batch(1, [5, 5], [6, 6]).src
+    for row, found in zip(src.tolist(), beam_search(model, src, 20, alpha=4, patience=math.inf)):
+        assert max(len(ids) for _, ids in found) > 9
+        for score, ids in found:
+            batch = Batch.collate([(row, [BOS, *ids])])
+            logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0]
+            logits[:, :EOS] = -math.inf
+            log_probs = logits.log_softmax(dim=-1)
+            total = log_probs.gather(1, batch.tgt_out.T).sum().item()
+            assert math.isclose(score * length_penalty(len(ids), 4), total, rel_tol=1e-5)
+
+
 @pytest.mark.parametrize("parts", KINDS[:-2], ids=lambda parts: "+".join(parts))
 def test_it_learns_and_differs(parts):
     batch, model = random_batch(2, [5] * 8, [6] * 8), model_with(parts)
-    batch_loss = BatchLoss(model, LabelSmoothing(0))
+    batch_loss = WrappedLoss(model, LabelSmoothing(0), CONFIG)
     with ablation.changed(parts):
-        optimizer, schedule = training.make_optimizer(model, CONFIG)
+        optimizer, schedule = training_run.make_optimizer(model, CONFIG)
     losses = []
     for _ in range(40):
-        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG)
+        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG.clip)
         schedule.step()
         losses.append((loss / tokens).item())
     assert losses[-1] < losses[0] - 0.5
     plain = model_with([])
-    plain_optimizer, _ = training.make_optimizer(plain, CONFIG)
-    plain_loss = BatchLoss(plain, LabelSmoothing(0))
-    plain_losses = [train_step(plain_loss, batch, plain_optimizer, CONFIG)[0] for _ in "ab"]
+    plain_optimizer, _ = training_run.make_optimizer(plain, CONFIG)
+    plain_loss = WrappedLoss(plain, LabelSmoothing(0), CONFIG)
+    plain_step = lambda: train_step(plain_loss, batch, plain_optimizer, CONFIG.clip)
+    plain_losses = [plain_step()[0] for _ in range(2)]
     assert abs(plain_losses[-1].item() - losses[1] * tokens.item()) > 1e-4
 
 

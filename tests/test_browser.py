@@ -15,8 +15,9 @@ import nbformat
 import pytest
 from conftest import ROOT, find_browser
 from notebooks.setup import Config, replace
-from notebooks.training import run_training
 from playwright.sync_api import expect, sync_playwright
+
+from notebooks.support.training_run import run_training
 
 TOKEN = "browser-test"
 STDERR = "[data-mime-type='application/vnd.jupyter.stderr']"

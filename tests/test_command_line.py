@@ -12,7 +12,10 @@ from conftest import ROOT, run_python
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config, replace
 
-from notebooks import training, translation
+import train
+import translate
+from notebooks import translation
+from notebooks.support import scoring
 from notebooks.support.options import parse_command
 from notebooks.support.run_folder import FILES
 
@@ -20,7 +23,7 @@ from notebooks.support.run_folder import FILES
 def test_train_translate_and_score(small_data, tmp_path):
     run = tmp_path / "run"
     options = ["--data", small_data, "--config", "tiny", "--run", run, "--seed", "3"]
-    done = run_python("-m", "notebooks.training", *options, cwd=tmp_path)
+    done = run_python(ROOT / "train.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "300 pairs to train on, 0 longer ones left out; 40 for dev" in done.stdout
     last = r"finished at step 40; best dev loss \d\.\d+ nats a token at step 40"
@@ -29,7 +32,7 @@ def test_train_translate_and_score(small_data, tmp_path):
     assert json.loads((run / "config.json").read_text())["seed"] == 3
     assert not (run / "scores.json").exists()
     options = ["--run", run, "--score", small_data, "--split", "test"]
-    done = run_python("-m", "notebooks.translation", *options, cwd=tmp_path)
+    done = run_python(ROOT / "translate.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^  reference  ", done.stdout, re.M)) == 10
     greedy = r"^greedy +BLEU +[\d.]+ +chrF +[\d.]+ +[\d.]+ sentences/s$"
@@ -37,7 +40,7 @@ def test_train_translate_and_score(small_data, tmp_path):
     scores = json.loads((run / "scores.json").read_text())["test"]
     names = "bleu chrf bleu_signature chrf_signature sentences_per_second"
     assert scores["beam"].keys() == set(names.split())
-    translation.score(run, small_data, "dev")
+    scoring.score(run, small_data, "dev")
     assert json.loads((run / "scores.json").read_text()).keys() == {"test", "dev"}
 
 
@@ -49,18 +52,18 @@ def test_the_length_penalty_that_dev_likes_best_is_kept(
     before, dev = translation.Translator.load(run), read_pairs(small_data, "dev", Config())
     assert before.alpha == translation.ALPHA
     # a tiny model's BLEU is 0: take the number of characters, which differs, in its place
-    monkeypatch.setattr(translation, "ALPHAS", (0.0, 1.0, 3.0))
-    monkeypatch.setattr(translation, "bleu", lambda texts, *_: (sum(map(len, texts)), ""))
+    monkeypatch.setattr(scoring, "ALPHAS", (0.0, 1.0, 3.0))
+    monkeypatch.setattr(scoring, "bleu", lambda texts, *_: (sum(map(len, texts)), ""))
     sources = [english for english, _ in dev]
-    written = {alpha: before.translate(sources, alpha=alpha) for alpha in translation.ALPHAS}
+    written = {alpha: before.translate(sources, alpha=alpha) for alpha in scoring.ALPHAS}
     lengths = {alpha: sum(map(len, texts)) for alpha, texts in written.items()}
     best = max(lengths, key=lengths.get)
-    assert len(set(lengths.values())) > 1 and best != translation.ALPHAS[0]
+    assert len(set(lengths.values())) > 1 and best != scoring.ALPHAS[0]
     argv = ["--run", str(run), "--score", str(small_data), "--alpha", "auto"]
-    assert translation.main([*argv, "--beam-size", "1"]) == 2  # greedy search has no penalty
+    assert translate.main([*argv, "--beam-size", "1"]) == 2  # greedy search has no penalty
     assert "give --score, no --beam-size 1" in capsys.readouterr().err
     assert not (run / "search.json").exists()
-    assert translation.main(argv) == 0
+    assert translate.main(argv) == 0
     assert f"alpha {best}: chosen on dev" in capsys.readouterr().out
     assert json.loads((run / "search.json").read_text()) == {"alpha": best}
     assert translation.Translator.load(run).translate(sources) == written[best]
@@ -72,18 +75,18 @@ def test_argument_file_and_pipe_give_the_same_lines(finished_run, small_data, tm
     texts[2:2] = ["", "😀"]
     (tmp_path / "input.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     options = ["--run", str(finished_run), "--beam-size", "2"]
-    assert translation.main([*options, *texts]) == 0
+    assert translate.main([*options, *texts]) == 0
     argument = capsys.readouterr().out
-    assert translation.main([*options, "--input", str(tmp_path / "input.txt")]) == 0
+    assert translate.main([*options, "--input", str(tmp_path / "input.txt")]) == 0
     file = capsys.readouterr().out
-    pipe = run_python("-m", "notebooks.translation", *options, stdin="\n".join(texts) + "\n")
+    pipe = run_python(ROOT / "translate.py", *options, stdin="\n".join(texts) + "\n")
     assert pipe.returncode == 0 and argument == file == pipe.stdout, pipe.stderr
     assert argument.count("\n") == len(texts)
 
 
 def test_every_setting_is_an_option(capsys):
     with pytest.raises(SystemExit) as stopped:
-        training.main(["--help"])
+        train.main(["--help"])
     text = capsys.readouterr().out
     assert stopped.value.code == 0
     assert all(f"--{name.replace('_', '-')}" in text for name in Config.__dataclass_fields__)
@@ -95,17 +98,17 @@ def test_every_setting_is_an_option(capsys):
 )
 def test_options_change_a_preset(argv):
     argv = [*argv, "--d-model", "64", "--keep", "last", "--swap"]
-    arguments = parse_command(training.TrainCommand, argv, "notebooks.training", "small")
+    arguments = parse_command(train.TrainCommand, argv, "train.py", "small")
     assert arguments.settings == replace(Config.preset("tiny"), d_model=64, keep="last", swap=True)
 
 
 def test_the_default_is_the_small_preset_on_the_projects_corpus():
-    arguments = parse_command(training.TrainCommand, [], "notebooks.training", "small")
+    arguments = parse_command(train.TrainCommand, [], "train.py", "small")
     assert arguments.settings == Config.preset("small")
     assert arguments.data == ROOT / "data_small" and arguments.run is None
 
 
-@pytest.mark.parametrize("command", [training.main, translation.main])
+@pytest.mark.parametrize("command", [train.main, translate.main])
 @pytest.mark.parametrize(
     "argv, told",
     [
@@ -130,14 +133,14 @@ def test_a_wrong_option_is_one_line_and_status_2(command, argv, told, capsys):
     ],
 )
 def test_what_is_wrong_with_a_value_is_told(argv, told, capsys):
-    assert training.main(argv) == 2
+    assert train.main(argv) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert told in line and "│" not in line and line.endswith(". --help tells more")
 
 
 def test_help_loads_nothing_that_draws():
-    program = "import runpy, sys\nsys.argv = ['training', '--help']\ntry:\n"
-    program += "    runpy.run_module('notebooks.training', run_name='__main__')\n"
+    program = "import runpy, sys\nsys.argv = ['train.py', '--help']\ntry:\n"
+    program += "    runpy.run_path('train.py', run_name='__main__')\n"
     program += "except SystemExit:\n    pass\n"
     program += (
         "print([name for name in ('matplotlib', 'IPython', 'anywidget') if name in sys.modules])"

@@ -9,6 +9,7 @@ from notebooks.setup import replace
 from notebooks.transformer import greedy_search
 from notebooks.translation import Translator
 
+import export as program
 from notebooks.support import export
 
 
@@ -30,10 +31,10 @@ def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatc
     engine = ctranslate2.Translator(str(tmp_path / "out"))
     texts = [english for english, _ in read_pairs(small_data, "test", config)]
     tokens = [translator.source.segmenter.segment(text) for text in texts]
-    src = pad_rows([translator.encode(text)[0] for text in texts])
+    src = pad_rows([translator.encode(text) for text in texts])
     ours = [
         translator.target.vocabulary.decode(ids)
-        for ids in greedy_search(model, src, config.max_length).tolist()
+        for ids in greedy_search(model, src, config.max_length)
     ]
     results = engine.translate_batch(tokens, beam_size=1, max_decoding_length=config.max_length + 1)
     theirs = [result.hypotheses[0][: len(mine)] for result, mine in zip(results, ours)]
@@ -47,10 +48,10 @@ def test_ctranslate2_finds_the_same(translator, small_data, tmp_path, monkeypatc
 
 
 def test_a_folder_that_is_there_is_not_written_into(finished_run, tmp_path, capsys):
-    assert export.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path)]) == 2
+    assert program.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path)]) == 2
     assert (
         capsys.readouterr().err
         == f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
     )
-    assert export.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path / "new")]) == 0
+    assert program.main(["--run", str(finished_run), "--ctranslate2", str(tmp_path / "new")]) == 0
     assert {"model.bin", "config.json"} <= {path.name for path in (tmp_path / "new").iterdir()}

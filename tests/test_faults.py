@@ -13,11 +13,13 @@ from conftest import ROOT, run_python
 from filelock import FileLock
 from notebooks.data_preparation import EOS, SubwordSegmenter, Tokenizer, Vocabulary
 from notebooks.setup import Config, replace
-from notebooks.training import run_training
 
+import export
+import train
+import translate
 from data_large.prepare import read_split
-from notebooks import training, translation
-from notebooks.support import export
+from notebooks import translation
+from notebooks.support import scoring
 from notebooks.support.errors import InputError
 from notebooks.support.files import write_json
 from notebooks.support.model_files import (
@@ -27,6 +29,7 @@ from notebooks.support.model_files import (
     write_tensors,
 )
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.training_run import run_training
 
 
 def assert_refused(capsys, command, argv, *words):
@@ -54,7 +57,7 @@ def assert_refused(capsys, command, argv, *words):
 )
 def test_impossible_commands(capsys, tmp_path, small_data, options, words):
     assert_refused(
-        capsys, training.main, ["--data", small_data, "--run", tmp_path / "run", *options], *words
+        capsys, train.main, ["--data", small_data, "--run", tmp_path / "run", *options], *words
     )
     assert not (tmp_path / "run").exists()
 
@@ -77,7 +80,7 @@ def test_bad_data(capsys, tmp_path, small_data, name, content, words):
         (tmp_path / "data" / name).write_bytes(content)
     assert_refused(
         capsys,
-        training.main,
+        train.main,
         ["--data", tmp_path / "data", "--config", "tiny", "--run", tmp_path / "run"],
         *words,
     )
@@ -96,7 +99,7 @@ def test_a_damaged_run_folder(capsys, tmp_path, finished_run, name, damage):
         (run / name).write_bytes(content[: len(content) // 2] if damage == "cut short" else b"")
     assert_refused(
         capsys,
-        translation.main,
+        translate.main,
         ["--run", run, "Hello."],
         str(run / name),
         "missing" if damage == "missing" else "cut short",
@@ -118,7 +121,7 @@ def test_a_run_that_does_not_match_its_config(capsys, tmp_path, finished_run, ch
     shutil.copytree(finished_run, run)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, **change}))
-    assert_refused(capsys, translation.main, ["--run", run, "Hello."], *words)
+    assert_refused(capsys, translate.main, ["--run", run, "Hello."], *words)
 
 
 @pytest.mark.parametrize("part", ["model.safetensors", "optimizer.safetensors", "state.json"])
@@ -129,7 +132,7 @@ def test_a_damaged_checkpoint(capsys, tmp_path, small_data, finished_run, part):
     path.write_bytes(path.read_bytes()[:20])
     assert_refused(
         capsys,
-        training.main,
+        train.main,
         ["--data", small_data, "--config", "tiny", "--run", run],
         str(path),
         "cut short",
@@ -139,46 +142,41 @@ def test_a_damaged_checkpoint(capsys, tmp_path, small_data, finished_run, part):
 def test_translating_from_nowhere(capsys, tmp_path, finished_run):
     assert_refused(
         capsys,
-        translation.main,
+        translate.main,
         ["--run", tmp_path / "none", "Hello."],
         "no such run folder",
         "notebooks.training",
     )
     assert_refused(
         capsys,
-        translation.main,
+        translate.main,
         ["--run", finished_run, "--input", tmp_path / "none.txt"],
         "none.txt",
     )
     (tmp_path / "bad.txt").write_bytes(b"good\nbad \xff\n")
     assert_refused(
         capsys,
-        translation.main,
+        translate.main,
         ["--run", finished_run, "--input", tmp_path / "bad.txt"],
         "bad.txt, line 2, byte 5",
         "not UTF-8",
     )
     assert_refused(
-        capsys, translation.main, ["--run", finished_run, "--beam-size", "0", "Hello."], "beam_size"
+        capsys, translate.main, ["--run", finished_run, "--beam-size", "0", "Hello."], "beam_size"
     )
 
 
 def test_a_split_that_is_not_there(capsys, finished_run, small_data, tmp_path):
     shutil.copy(small_data / "train.tsv", tmp_path)
     assert_refused(
-        capsys, translation.main, ["--run", finished_run, "--score", tmp_path], "holds no test.tsv"
+        capsys, translate.main, ["--run", finished_run, "--score", tmp_path], "holds no test.tsv"
     )
 
 
 def test_no_traceback_from_a_fresh_process(tmp_path):
-    for module in ("training", "translation"):
-        done = run_python(
-            "-m",
-            f"notebooks.{module}",
-            "--run",
-            tmp_path / "none",
-            *(["--data", tmp_path / "no"] if module == "training" else ["x"]),
-        )
+    for module in ("train", "translate"):
+        given = ["--data", tmp_path / "no"] if module == "train" else ["x"]
+        done = run_python(ROOT / f"{module}.py", "--run", tmp_path / "none", *given)
         assert (
             done.returncode == 2 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
         ), done.stderr
@@ -186,7 +184,7 @@ def test_no_traceback_from_a_fresh_process(tmp_path):
 
 FULL_DISK = """
 import resource, signal, sys
-from notebooks.training import main
+from train import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 # a write beyond this many bytes fails, as on a full disk
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
@@ -223,8 +221,8 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
     assert [path.name for path in RunFolder(run).checkpoints()] == ["step-20"]
     again = read_tensors(run / "checkpoints" / "step-20" / "model.safetensors")
     assert all(torch.equal(good[name], again[name]) for name in good)
-    assert translation.main(["--run", str(run), "Hello."]) == 0
-    assert training.main(argv) == 0 and RunFolder(run).checkpoints()[-1].name == "step-40"
+    assert translate.main(["--run", str(run), "Hello."]) == 0
+    assert train.main(argv) == 0 and RunFolder(run).checkpoints()[-1].name == "step-40"
 
 
 # rows of a list of 380 bad inputs that once gave a traceback, hung, or did harm
@@ -260,7 +258,7 @@ class Echo(translation.Translator):
 
 def test_as_many_lines_out_as_in_whatever_was_learned(capsys, finished_run, monkeypatch):
     monkeypatch.setattr(translation.Translator, "load", lambda run: Echo())
-    assert translation.main(["--run", str(finished_run), "one", "two"]) == 0
+    assert translate.main(["--run", str(finished_run), "one", "two"]) == 0
     assert capsys.readouterr().out == "a b [31m c\n" * 2
 
 
@@ -273,7 +271,7 @@ def test_white_space_in_json_lines_is_one_space(tmp_path):
 def test_standard_output_is_utf8_everywhere(finished_run):
     old = dict(PYTHONIOENCODING="latin-1", PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0")
     options = ["--run", finished_run, "--input", ROOT / "data_small" / "README.md"]
-    done = run_python("-m", "notebooks.translation", *options, "--beam-size", "1", **old)
+    done = run_python(ROOT / "translate.py", *options, "--beam-size", "1", **old)
     assert done.returncode == 0 and not done.stdout.isascii(), done.stderr
 
 
@@ -291,7 +289,7 @@ def test_weights_that_are_no_numbers(capsys, tmp_path, finished_run, damage):
     told = "gives no numbers" if damage == "1e30" else "NaN, infinity or integers"
     for beam in ("1", "4"):
         arguments = ["--run", run, "--beam-size", beam, "Hello."]
-        assert_refused(capsys, translation.main, arguments, "model.safetensors", told)
+        assert_refused(capsys, translate.main, arguments, "model.safetensors", told)
 
 
 def test_a_search_that_meets_no_numbers_ends(finished_run):
@@ -309,12 +307,12 @@ def test_a_second_training_in_the_same_folder(capsys, tmp_path, small_data, fini
     with FileLock(run / "lock"):  # as the first training holds it
         for more in ([], ["--restart"]):
             argv = [*train_again(small_data, run), *more]
-            assert_refused(capsys, training.main, argv, str(run), "is in use")
+            assert_refused(capsys, train.main, argv, str(run), "is in use")
     assert (run / "log.jsonl").read_bytes() == before
     seen = []
 
     def look(records):
-        done = run_python("-m", "notebooks.training", *train_again(small_data, tmp_path / "new"))
+        done = run_python(ROOT / "train.py", *train_again(small_data, tmp_path / "new"))
         seen.append((done.returncode, done.stderr.count("\n"), "is in use" in done.stderr))
 
     config = replace(Config.preset("tiny"), eval_steps=40)
@@ -352,7 +350,7 @@ def test_a_file_that_may_not_be_read_is_told_so(capsys, tmp_path, finished_run):
     if os.access(run / "model.safetensors", os.R_OK):
         pytest.skip("this user may read everything")
     words = ("model.safetensors", "ermission")
-    assert_refused(capsys, translation.main, ["--run", run, "Hello."], *words)
+    assert_refused(capsys, translate.main, ["--run", run, "Hello."], *words)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
@@ -364,14 +362,14 @@ def test_a_planted_link_is_not_written_through(tmp_path, small_data):
     for name in names:
         (run / f"{name}.tmp").symlink_to(precious)
     run_training(small_data, replace(Config.preset("tiny"), steps=2, eval_steps=2), run)
-    translation.score(run, small_data, "test", beam_size=1)
+    scoring.score(run, small_data, "test", beam_size=1)
     assert precious.read_text() == "mine"
 
 
 def test_seeds_out_of_range(capsys, tmp_path, small_data):
     for seed in ("-1", str(2**64)):
         argv = [*train_again(small_data, tmp_path / "run"), "--seed", seed]
-        assert_refused(capsys, training.main, argv, "seed is")
+        assert_refused(capsys, train.main, argv, "seed is")
     assert not (tmp_path / "run").exists()
 
 
@@ -381,7 +379,7 @@ def test_json_of_another_form(capsys, tmp_path, small_data, finished_run, name, 
     run = copied(finished_run, tmp_path)
     path = run / name if name != "state.json" else run / "checkpoints" / "step-40" / name
     path.write_text(content)
-    assert_refused(capsys, training.main, train_again(small_data, run), str(path))
+    assert_refused(capsys, train.main, train_again(small_data, run), str(path))
 
 
 @pytest.mark.parametrize("options", [[], ["--restart"]])
@@ -390,7 +388,7 @@ def test_the_current_folder_is_no_run(capsys, tmp_path, small_data, monkeypatch,
     (tmp_path / "config.json").write_text("mine")
     for run in ("", ".", str(tmp_path)):
         argv = [*train_again(small_data, run), *options]
-        assert_refused(capsys, training.main, argv, "current folder")
+        assert_refused(capsys, train.main, argv, "current folder")
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
@@ -407,7 +405,7 @@ def test_restart_leaves_what_is_not_ours_among_the_checkpoints(tmp_path, small_d
 
 def test_standard_input_closed(finished_run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert_refused(capsys, translation.main, ["--run", finished_run], "nothing to translate")
+    assert_refused(capsys, translate.main, ["--run", finished_run], "nothing to translate")
 
 
 @pytest.mark.parametrize(
@@ -423,20 +421,20 @@ def test_standard_input_closed(finished_run, capsys, monkeypatch):
     ],
 )
 def test_options_of_a_translation(capsys, finished_run, options, words):
-    assert_refused(capsys, translation.main, ["--run", finished_run, "Hello.", *options], *words)
+    assert_refused(capsys, translate.main, ["--run", finished_run, "Hello.", *options], *words)
 
 
 @pytest.mark.parametrize("split", ["/etc/x", "**", "*", "../x", ""])
 def test_a_split_is_a_plain_name(capsys, finished_run, small_data, split):
     argv = ["--run", finished_run, "--score", small_data, "--split", split]
-    assert_refused(capsys, translation.main, argv, "split is", "letters")
+    assert_refused(capsys, translate.main, argv, "split is", "letters")
 
 
 @pytest.mark.parametrize("option", ["--src", "--tgt"])
 @pytest.mark.parametrize("name", ["**", "../x", ""])
 def test_a_language_is_a_plain_name(capsys, tmp_path, small_data, option, name):
     argv = [*train_again(small_data, tmp_path / "run"), option, name]
-    assert_refused(capsys, training.main, argv, f"{option[2:]} is", "letters")
+    assert_refused(capsys, train.main, argv, f"{option[2:]} is", "letters")
 
 
 SIZES = ["--d-model", "--d-ff", "--accumulate", "--max-size", "--num-layers", "--num-heads"]
@@ -445,7 +443,7 @@ SIZES = ["--d-model", "--d-ff", "--accumulate", "--max-size", "--num-layers", "-
 @pytest.mark.parametrize("option", SIZES)
 def test_sizes_have_bounds(capsys, tmp_path, small_data, option):
     argv = [*train_again(small_data, tmp_path / "run"), option, str(10**30)]
-    assert_refused(capsys, training.main, argv, option[2:].replace("-", "_"))
+    assert_refused(capsys, train.main, argv, option[2:].replace("-", "_"))
 
 
 @pytest.mark.parametrize(
@@ -460,7 +458,7 @@ def test_settings_of_a_file_are_checked(capsys, tmp_path, finished_run, change):
     run = copied(finished_run, tmp_path)
     rewrite(run / "config.json", **change)
     words = ("config.json", next(iter(change)))
-    assert_refused(capsys, translation.main, ["--run", run, "Hello."], *words)
+    assert_refused(capsys, translate.main, ["--run", run, "Hello."], *words)
 
 
 @pytest.mark.parametrize(
@@ -475,14 +473,14 @@ def test_the_state_of_a_checkpoint_is_checked(capsys, tmp_path, small_data, fini
     run = copied(finished_run, tmp_path)
     path = run / "checkpoints" / "step-40" / "state.json"
     rewrite(path, **change)
-    assert_refused(capsys, training.main, train_again(small_data, run), str(path), *change)
+    assert_refused(capsys, train.main, train_again(small_data, run), str(path), *change)
 
 
 def test_an_empty_state(capsys, tmp_path, small_data, finished_run):
     run = copied(finished_run, tmp_path)
     path = run / "checkpoints" / "step-40" / "state.json"
     path.write_text("{}")
-    assert_refused(capsys, training.main, train_again(small_data, run), str(path), "missing")
+    assert_refused(capsys, train.main, train_again(small_data, run), str(path), "missing")
 
 
 @pytest.mark.parametrize("damage", ["lacks", "int8", "shape", "nan"])
@@ -496,14 +494,14 @@ def test_moments_are_checked(capsys, tmp_path, small_data, finished_run, damage)
         new = {"int8": old.to(torch.int8), "shape": old[:1], "nan": old * math.nan}
         moments[name] = new[damage]
     write_tensors(path, moments)
-    assert_refused(capsys, training.main, train_again(small_data, run), str(path), name)
+    assert_refused(capsys, train.main, train_again(small_data, run), str(path), name)
 
 
 def test_finished_but_the_weights_are_gone(capsys, tmp_path, small_data, finished_run):
     run = copied(finished_run, tmp_path)
     (run / "model.safetensors").unlink()
     words = ("model.safetensors: missing", "--restart")
-    assert_refused(capsys, training.main, train_again(small_data, run), *words)
+    assert_refused(capsys, train.main, train_again(small_data, run), *words)
 
 
 LOG = [b'garbage}', b'\xff\xfe{"step": 1}', b'{"loss": 1.0}', b'{"step": "1"}', b"[" * 60_000,
@@ -516,17 +514,17 @@ def test_lines_of_the_log_that_are_no_records(tmp_path, finished_run, small_data
     records = RunFolder(run).read_log()
     path.write_bytes(b"\n".join([*LOG, path.read_bytes()]))
     assert RunFolder(run).read_log() == records and len(records) == 2
-    assert training.main([*map(str, train_again(small_data, run)), "--plot", f"{run}.png"]) == 0
-    assert training.main([*map(str, train_again(small_data, run))]) == 0
+    assert train.main([*map(str, train_again(small_data, run)), "--plot", f"{run}.png"]) == 0
+    assert train.main([*map(str, train_again(small_data, run))]) == 0
     path.write_bytes(b"\n".join(LOG))
     argv = [*train_again(small_data, run), "--plot", tmp_path / "log.png"]
     capsys.readouterr()
-    assert_refused(capsys, training.main, argv, "holds no log yet")
+    assert_refused(capsys, train.main, argv, "holds no log yet")
 
 
 def test_a_picture_is_no_folder(capsys, tmp_path, small_data, finished_run):
     argv = [*train_again(small_data, finished_run), "--plot", tmp_path]
-    assert_refused(capsys, training.main, argv, str(tmp_path), "is a folder")
+    assert_refused(capsys, train.main, argv, str(tmp_path), "is a folder")
     assert not tmp_path.with_name(tmp_path.name + ".png").exists()
 
 
@@ -537,14 +535,14 @@ def test_scores_are_read_before_anything_is_translated(
     (run / "scores.json").write_text("[]")
     monkeypatch.setattr(translation.Translator, "translate", lambda *_, **__: 1 / 0)
     argv = ["--run", run, "--score", small_data]
-    assert_refused(capsys, translation.main, argv, str(run / "scores.json"))
+    assert_refused(capsys, translate.main, argv, str(run / "scores.json"))
 
 
 @pytest.mark.parametrize("content", ['{"alpha": "x"}', '{"alpha": -1}', "{}", "[1]", "{"])
 def test_a_chosen_length_penalty_is_checked(capsys, tmp_path, finished_run, content):
     run = copied(finished_run, tmp_path)
     (run / "search.json").write_text(content)
-    assert_refused(capsys, translation.main, ["--run", run, "Hello"], str(run / "search.json"))
+    assert_refused(capsys, translate.main, ["--run", run, "Hello"], str(run / "search.json"))
 
 
 BROKEN = [
@@ -560,7 +558,7 @@ def test_what_is_no_vocabulary(capsys, tmp_path, finished_run, change):
     path = run / "vocabulary.src.json"
     rewrite(path, **change)
     told = f"{path}: not a vocabulary, or cut short. Train again with --restart"
-    assert_refused(capsys, translation.main, ["--run", run, "Hello."], told)
+    assert_refused(capsys, translate.main, ["--run", run, "Hello."], told)
 
 
 STRANGE = [
@@ -604,11 +602,11 @@ def test_a_pipe_in_the_place_of_a_file(tmp_path, small_data, finished_run, name)
         (data / "train.tsv").unlink()
     (where / name).unlink(missing_ok=True)
     os.mkfifo(where / name)
-    module, argv = "training", train_again(data, run)
+    program, argv = "train.py", train_again(data, run)
     if name in ("model.safetensors", "--input"):
         text = ["--input", where / name] if name == "--input" else ["Hello."]
-        module, argv = "translation", ["--run", run, *text]
-    done = run_python("-m", f"notebooks.{module}", *argv)
+        program, argv = "translate.py", ["--run", run, *text]
+    done = run_python(ROOT / program, *argv)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert name in done.stderr and "no regular file" in done.stderr
 
@@ -620,7 +618,7 @@ def test_a_device_in_the_place_of_a_file(tmp_path, small_data, capsys):
     (data / "train.tsv").unlink()
     (data / "train.tsv").symlink_to("/dev/zero")
     argv = train_again(data, tmp_path / "run")
-    assert_refused(capsys, training.main, argv, "train.tsv", "no regular file")
+    assert_refused(capsys, train.main, argv, "train.tsv", "no regular file")
 
 
 def test_all_of_train_is_also_in_dev(tmp_path, capsys):
@@ -629,12 +627,12 @@ def test_all_of_train_is_also_in_dev(tmp_path, capsys):
         (tmp_path / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     words = ("also in dev or test: 5", "not in dev")
     argv = ["--data", tmp_path, "--config", "tiny", "--run", tmp_path / "run"]
-    assert_refused(capsys, training.main, argv, *words)
+    assert_refused(capsys, train.main, argv, *words)
 
 
 def test_an_error_with_line_ends_and_orders_to_a_terminal_is_one_line(capsys, tmp_path):
     argv = ["--run", tmp_path / "a\nb\x1b[31m", "Hello."]
-    assert_refused(capsys, translation.main, argv, "a b [31m")
+    assert_refused(capsys, translate.main, argv, "a b [31m")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl-C")

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from conftest import read_records, run_python
+from conftest import ROOT, read_records, run_python
 
 from notebooks.support.run_folder import RunFolder
 
@@ -13,7 +13,7 @@ OPTIONS = "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 6".
 def trained(small_data, run, gpus):
     """The log's records of a short run on so many GPUs, one process for each; 0: on the CPU."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", gpus]
-    program = [*(launch if gpus > 1 else []), "-m", "notebooks.training"]
+    program = [*(launch if gpus > 1 else []), ROOT / "train.py"]
     seen = ",".join(map(str, range(gpus)))
     options = ["--", "--data", small_data, "--run", run, *OPTIONS]
     done = run_python(*program, *options, CUDA_VISIBLE_DEVICES=seen)
@@ -32,7 +32,7 @@ def assert_same_steps(*runs):
 @pytest.mark.gpu(1)
 def test_a_gpu_takes_the_steps_of_the_cpu_and_translates(small_data, tmp_path):
     assert_same_steps(*(trained(small_data, tmp_path / str(gpus), gpus) for gpus in (0, 1)))
-    command = ["-m", "notebooks.translation", "--run", tmp_path / "1", "Good morning."]
+    command = [ROOT / "translate.py", "--run", tmp_path / "1", "Good morning."]
     for size in (1, 4):
         done = run_python(*command, "--beam-size", size, CUDA_VISIBLE_DEVICES="0")
         assert done.returncode == 0 and done.stdout.count("\n") == 1, done.stderr
@@ -41,7 +41,7 @@ def test_a_gpu_takes_the_steps_of_the_cpu_and_translates(small_data, tmp_path):
 @pytest.mark.gpu(1)
 def test_a_gpu_trains_in_the_type_that_it_has_and_says_so(small_data, tmp_path):
     options = ["--data", small_data, "--config", "tiny", "--run", tmp_path]
-    done = run_python("-m", "notebooks.training", *options, CUDA_VISIBLE_DEVICES="0")
+    done = run_python(ROOT / "train.py", *options, CUDA_VISIBLE_DEVICES="0")
     assert f"parameters, {RunFolder(tmp_path).read_config().dtype} on cuda" in done.stdout
     assert all(math.isfinite(record["loss"]) for record in read_records(tmp_path))
 

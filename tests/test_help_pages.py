@@ -17,17 +17,33 @@ def write(folder, language, paragraphs):
 
 
 def test_paragraphs_of_the_same_name_are_pairs(tmp_path):
-    write(tmp_path, "en-US", {
-        "par_id1": "Choose <span>Insert</span>\n &amp; save  it.", "par_id2": "the same in both",
-        "par_id3": "Two words", "par_id4": "only in English here", "other": "no name that counts",
-        "par_id5": "Choose Insert & save it.", "hd_id6": "a heading of four " + "words " * 40,
-        "par_id7": "nothing on the other side",
-    })  # fmt: skip
-    write(tmp_path, "de", {
-        "par_id1": "Wählen Sie <b>Einfügen</b> und speichern.", "par_id2": "the same in both",
-        "par_id3": "Zwei Wörter", "other": "kein Name", "par_id5": "Noch einmal, anders.",
-        "hd_id6": "zu lang", "par_id7": " ",
-    })  # fmt: skip
+    write(
+        tmp_path,
+        "en-US",
+        {
+            "par_id1": "Choose <span>Insert</span>\n &amp; save  it.",
+            "par_id2": "the same in both",
+            "par_id3": "Two words",
+            "par_id4": "only in English here",
+            "other": "no name that counts",
+            "par_id5": "Choose Insert & save it.",
+            "hd_id6": "a heading of four " + "words " * 40,
+            "par_id7": "nothing on the other side",
+        },
+    )
+    write(
+        tmp_path,
+        "de",
+        {
+            "par_id1": "Wählen Sie <b>Einfügen</b> und speichern.",
+            "par_id2": "the same in both",
+            "par_id3": "Zwei Wörter",
+            "other": "kein Name",
+            "par_id5": "Noch einmal, anders.",
+            "hd_id6": "zu lang",
+            "par_id7": " ",
+        },
+    )
     assert help_pairs(tmp_path) == {
         "Choose Insert & save it.": "Wählen Sie Einfügen und speichern."
     }

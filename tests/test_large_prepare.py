@@ -30,6 +30,7 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, replace
 
+import prepare as program
 from data_large import formats
 from data_large import prepare as large
 from data_large.cleaning import STEPS, judge
@@ -679,9 +680,7 @@ def test_batches_are_those_of_notebook_01(plain, pairs):
     for epoch in (0, 1):
         loaders = []
         for data in (train, pickle.loads(pickle.dumps(train)), expected):
-            sampler = TokenBatchSampler(
-                data.lengths, SUBWORDS.batch_tokens, seed=1, process=1, num_processes=2
-            )
+            sampler = TokenBatchSampler(data.lengths, SUBWORDS.batch_tokens, seed=1)
             sampler.epoch = epoch
             loaders.append(list(make_dataloader(data, sampler)))
         for batches in zip(*loaders, strict=True):
@@ -737,13 +736,13 @@ def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch
     argv = f"--data {plain[0]} --config tiny --sharing three-way".split()
     argv += "--src-segmentation subwords --tgt-segmentation subwords".split()
     argv += "--max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
-    assert large.main(argv) == 0
+    assert program.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["train", "dev", "test"]
     assert lines[1].split() == ["lines", "140", "30", "20"]
     assert lines[-1] == f"prepared in {tmp_path / plain[1].name}"
     assert len(lines) == 3 + len(STEPS) + 1
-    assert large.main(argv) == 0 and capsys.readouterr().out.splitlines() == lines[-1:]
+    assert program.main(argv) == 0 and capsys.readouterr().out.splitlines() == lines[-1:]
 
 
 def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
@@ -754,11 +753,11 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
     wrong = ["--config huge", "--dropout 2", f"--data {tmp_path}/none", "--wings 2"]
     wrong.append(f"--data {tmp_path}/damaged --workers 1")
     for argv in map(str.split, wrong):
-        assert large.main(argv) == 2
+        assert program.main(argv) == 2
         captured = capsys.readouterr()
         assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
         assert not captured.out
-    done = run_python("-m", "data_large.prepare", "--data", tmp_path)
+    done = run_python(ROOT / "prepare.py", "--data", tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "holds no dev.tsv" in done.stderr
 

@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import read_records, run_python
+from conftest import ROOT, read_records, run_python
 from notebooks.setup import Config, replace
 from test_large_prepare import KINDS, pairs, small_pieces, write_data  # noqa: F401 (fixtures)
 
+import train
+import translate
 from data_large import formats
 from data_large import prepare as large
-from notebooks import training, translation
+from notebooks.support.training_run import run_training
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -25,14 +27,14 @@ def test_every_format_trains_and_translates(kind, pairs, tmp_path, monkeypatch, 
     data.mkdir()
     write_data(data, pairs, kind)
     options = "--config tiny --steps 20 --eval-steps 10 --run".split()
-    assert training.main(["--data", str(data), *options, run]) == 0
+    assert train.main(["--data", str(data), *options, run]) == 0
     assert formats.needs_preparing(data, Config()) == (kind not in PLAIN)
     assert (tmp_path / "prepared").exists() == (kind not in PLAIN)
     printed = capsys.readouterr()
     assert "140 pairs to train on" in printed.out and printed.err.count("step/s") > 0
-    assert translation.main(["--run", run, "--beam-size", "2", "He went home.", ""]) == 0
+    assert translate.main(["--run", run, "--beam-size", "2", "He went home.", ""]) == 0
     assert capsys.readouterr().out.count("\n") == 2
-    assert translation.main(["--run", run, "--score", str(data)]) == 0
+    assert translate.main(["--run", run, "--score", str(data)]) == 0
     assert "20 sentences of test" in capsys.readouterr().out
 
 
@@ -48,7 +50,8 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):
         (tmp_path / kind).mkdir()
         write_data(tmp_path / kind, pairs, kind)
         config = replace(Config.preset("tiny"), dtype="float32", steps=10, eval_steps=5)
-        records = training.run_training(tmp_path / kind, config, tmp_path / f"run-{kind}")
+        run = tmp_path / f"run-{kind}"
+        records = run_training(tmp_path / kind, config, run, load=large.load_data)
         logs.append(
             [(record["loss"], record["dev_loss"], record["dev_bleu"]) for record in records]
         )
@@ -61,10 +64,10 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
     options = ["--data", tmp_path, *settings.split()]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2]
     try:
-        two = run_python(*launch, "-m", "notebooks.training", "--", *options, tmp_path / "two")
+        two = run_python(*launch, ROOT / "train.py", "--", *options, tmp_path / "two")
         assert two.returncode == 0, two.stderr
         assert two.stdout.count("exact duplicates") == 1  # the report of the one that prepared
-        one = run_python("-m", "notebooks.training", *options, tmp_path / "one")
+        one = run_python(ROOT / "train.py", *options, tmp_path / "one")
         assert one.returncode == 0 and "exact duplicates" not in one.stdout, one.stderr
     finally:
         folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
@@ -79,7 +82,7 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
 def test_accelerate_launches_it_too(small_data, tmp_path):
     launch = [Path(sys.executable).with_name("accelerate"), "launch"]
     launch += "--cpu --num_processes 1 --num_machines 1".split()
-    launch += "--mixed_precision no --dynamo_backend no -m notebooks.training".split()
+    launch += "--mixed_precision no --dynamo_backend no train.py".split()
     options = "--config tiny --steps 4 --eval-steps 2".split()
     done = run_python(*launch, "--data", small_data, *options, "--run", tmp_path / "run")
     assert done.returncode == 0, done.stderr

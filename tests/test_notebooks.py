@@ -33,7 +33,8 @@ def code_cells(notebook):
 EXPORTS = {
     "setup": "Config settings_of",
     "data_preparation": "read_pairs WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary "
-    "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader",
+    "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader "
+    "load_data",
     "input_embedding": "InputEmbedding",
     "positional_encoding": "PositionalEncoding Dropout",
     "multi_head_attention": "scaled_dot_product_attention MultiHeadAttention",
@@ -41,14 +42,14 @@ EXPORTS = {
     "feed_forward": "PositionwiseFeedForward",
     "sublayer_connection": "SublayerConnection",
     "encoder": "EncoderLayer Encoder",
-    "decoder": "DecoderLayer LayerCache Decoder",
-    "transformer": "Generator Transformer attention_maps greedy_search translate_greedily",
+    "decoder": "DecoderLayer KeyValues LayerCache Decoder",
+    "transformer": "Generator Transformer GreedySearch greedy_search",
     "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
-    "loss": "compute_loss evaluate bleu",
+    "loss": "BatchLoss evaluate",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",
-    "training": "train_step train run_training main",
-    "translation": "beam_search Translator score main",
+    "training": "train_step train",
+    "translation": "length_penalty BeamSearch beam_search Translator bleu measure",
 }
 
 

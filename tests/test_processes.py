@@ -16,7 +16,6 @@ from conftest import (
     ROOT,
     TINY,
     assert_same_run,
-    random_batch,
     random_items,
     random_model,
     read_records,
@@ -25,14 +24,16 @@ from conftest import (
 from notebooks.data_preparation import Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
-from notebooks.training import run_training, train_step
+from notebooks.training import train_step
 
-from notebooks import training
+import train
 from notebooks.support import processes
 from notebooks.support.errors import InputError, Stopped
 from notebooks.support.model_files import read_tensors, write_tensors
-from notebooks.support.processes import BatchLoss, synchronised
+from notebooks.support.processes import synchronised
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.training_run import run_training
+from notebooks.support.wrapped_loss import WrappedLoss
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
@@ -77,30 +78,30 @@ def take_steps():
     The second batch has fewer rows than there are processes. The third has a sentence that is
     longer than the table of positions, which grows in one process only.
     """
-    share = processes.share()
-    rank, count, found = share["process"], share["num_processes"], {}
+    here, found = processes.processes(), {}
+    rank, count = here.process_index, here.num_processes
     for accumulate in (1, 3):
         config = replace(CONFIG, accumulate=accumulate, clip=1e9)
         model = random_model(rank, dtype=torch.float32)  # DDP gives all the first one's weights
-        batch_loss = synchronised(BatchLoss(model, LabelSmoothing(0.1)))
+        batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(0.1), config))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
             rows = random_items(step, lengths, [4, 7, 2, 3, 6])
-            figures = train_step(batch_loss, Batch.collate(rows[rank::count]), optimizer, config)
+            figures = train_step(
+                batch_loss, Batch.collate(rows[rank::count]), optimizer, config.clip
+            )
             for name, tensor in zip(("loss", "tokens", "norm"), figures):
                 found[f"{accumulate}.{step}.{name}"] = tensor.float()
             for name, parameter in model.named_parameters():
                 found[f"{accumulate}.{step}.{name}"] = parameter.grad.clone()
-    return found, batch_loss
+    return found
 
 
 def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
     done = run_python(*launch(), Path(__file__), tmp_path, PYTHONPATH=PATHS)
     assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-    one, _ = take_steps()
+    one = take_steps()
     first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in (0, 1))
-    assert first.pop("sends").tolist() == [0, 0, 1]
-    assert second.pop("sends").tolist() == [0, 1]  # it has fewer rows, so fewer parts
     assert first.keys() == one.keys()
     for name in one:
         assert torch.equal(first[name], second[name]), name
@@ -112,7 +113,7 @@ def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
     options += ["--batch-tokens", "100"]  # some batches have a single row
     one, two = tmp_path / "one", tmp_path / "two"
     run_training(small_data, replace(CONFIG, batch_tokens=100), one)
-    done = run_python(*launch(), "-m", "notebooks.training", "--", *options, "--run", two)
+    done = run_python(*launch(), ROOT / "train.py", "--", *options, "--run", two)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
     assert_close_runs(one, two)
@@ -129,9 +130,9 @@ def test_a_run_goes_on_with_two_processes_and_then_with_one(small_data, alone, t
         run_training(small_data, CONFIG, tmp_path / "run", on_log=stop)
     program = """
 import signal
-from notebooks import training
-training.print_samples = lambda records: signal.raise_signal(signal.SIGTERM)
-raise SystemExit(training.main())
+import train
+train.print_samples = lambda records: signal.raise_signal(signal.SIGTERM)
+raise SystemExit(train.main())
 """
     (tmp_path / "stop.py").write_text(program)
     options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
@@ -156,7 +157,7 @@ def two_machines(data, run, folders):
     port = free_port()
     options = ["--data", data, *OPTIONS.split(), "--run", run]
     machines = [
-        start(*launch(2, node, port, 1), "-m", "notebooks.training", "--", *options, cwd=folder)
+        start(*launch(2, node, port, 1), ROOT / "train.py", "--", *options, cwd=folder)
         for node, folder in enumerate(folders)
     ]
     try:
@@ -194,9 +195,9 @@ def test_make_starts_one_machine_or_one_of_several():
         command = ["make", "-n", "train-large", "PROCESSES=8", *options]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
 
-    assert "torchrun --standalone --nproc-per-node 8 -m notebooks.training" in told()
+    assert "torchrun --standalone --nproc-per-node 8 train.py" in told()
     wanted = "--nnodes 2 --node-rank 1 --master-addr first --master-port 29500 --nproc-per-node 8"
-    assert f"torchrun {wanted} -m notebooks.training" in told("NODES=2", "NODE=1", "MASTER=first")
+    assert f"torchrun {wanted} train.py" in told("NODES=2", "NODE=1", "MASTER=first")
 
 
 # ends
@@ -207,18 +208,19 @@ def run_faulty(data, folder, fault):
     program = f"""
 import os, signal, time, torch
 from pathlib import Path
+import train
 from notebooks import training
-from notebooks.support import processes
+from notebooks.support.processes import processes
 
 def step_or_fault(*arguments, step=training.train_step, calls=[]):
     calls.append(0)
-    if len(calls) == 3 and processes.share()["process"] == 1:
+    if len(calls) == 3 and processes().process_index == 1:
         Path("{folder}/time").write_text(str(time.time()))
         {fault}
     return step(*arguments)
 
 training.train_step = step_or_fault
-raise SystemExit(training.main())
+raise SystemExit(train.main())
 """
     (folder / "faulty.py").write_text(program)
     options = ["--data", data, *OPTIONS.split(), "--run", folder / "run"]
@@ -244,14 +246,14 @@ def test_what_is_left_at_the_end_cannot_abort(small_data, tmp_path):
     """As threads of a library sometimes do when Python takes them down."""
     program = """
 import os
-from notebooks import training
+import train
 
 class Left:
     def __del__(self):
         os.abort()
 
-training.left = Left()
-raise SystemExit(training.main())
+train.left = Left()
+raise SystemExit(train.main())
 """
     (tmp_path / "late.py").write_text(program)
     options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
@@ -292,7 +294,7 @@ def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch,
     monkeypatch.setattr(processes, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     processes.processes.cache_clear()
-    assert training.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
+    assert train.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         "error: 3 processes on a machine with 2 GPUs. Start torchrun with --nproc-per-node 2"
@@ -305,8 +307,8 @@ def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch,
 def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, count):
     options = ["--data", small_data]
     options += "--config tiny --dtype float32 --steps 160 --eval-steps 160".split()
-    command = [*launch(), "-m", "notebooks.training", "--"] if count == 2 else []
-    command = [*(command or ["-m", "notebooks.training"]), *options, "--run"]
+    command = [*launch(), ROOT / "train.py", "--"] if count == 2 else []
+    command = [*(command or [ROOT / "train.py"]), *options, "--run"]
     process = start(*command, tmp_path / "cut")
     deadline = time.time() + 120
     log = tmp_path / "cut" / "log.jsonl"  # its first line comes after 50 steps
@@ -326,8 +328,5 @@ def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp
 
 if __name__ == "__main__":  # as torchrun starts it
     with processes.connected():
-        found, ddp = take_steps()
-        rank = processes.share()["process"]
-        parts = processes.parts_of(random_batch(0, [1] * (3 - rank), [1] * (3 - rank)), 3, ddp)
-        found["sends"] = torch.tensor([ddp.require_backward_grad_sync for _ in parts]).byte()
-        write_tensors(Path(sys.argv[1]) / f"{rank}.safetensors", found)
+        rank = processes.processes().process_index
+        write_tensors(Path(sys.argv[1]) / f"{rank}.safetensors", take_steps())

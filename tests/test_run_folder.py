@@ -19,13 +19,17 @@ from conftest import ROOT, TINY, assert_same_run, read_records, run_python, with
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import run_training, seed_step, train_step
+from notebooks.training import train_step
 
-from notebooks import data_preparation, training
+import train
+from notebooks import training
+from notebooks.support import loading, training_run
 from notebooks.support.errors import InputError, Stopped
+from notebooks.support.loading import seed_step
 from notebooks.support.model_files import read_tensors
 from notebooks.support.precision import native_dtype
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.training_run import run_training
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_workers_prepare_batches_ahead_and_change_nothing(
     small_data, straight, tmp_path, monkeypatch
 ):
     """As where there is a GPU. They are ahead of the step at which the run is cut."""
-    monkeypatch.setattr(data_preparation, "WORKERS", 2)
+    monkeypatch.setattr(loading, "WORKERS", 2)
     config = replace(TINY, eval_steps=10)
 
     def stop(records):
@@ -87,7 +91,7 @@ def test_a_record_of_one_step_after_a_stop_has_its_rate(
             signal.raise_signal(signal.SIGTERM)
         seed_step(seed, step)
 
-    monkeypatch.setattr(training, "seed_step", stop)
+    monkeypatch.setattr(training_run, "seed_step", stop)
     with pytest.raises(Stopped, match="step 9, saved"):
         run_training(small_data, replace(TINY, eval_steps=10), tmp_path)
     run_training(small_data, replace(TINY, eval_steps=10), tmp_path)
@@ -116,9 +120,10 @@ def test_a_records_time_holds_the_wait_for_a_gpu(small_data, tmp_path, monkeypat
 def test_a_sigterm_to_all_processes_of_a_run_with_workers(small_data, tmp_path):
     """A cluster sends it to the workers too, and training still needs them for its last step."""
     program = """
-from notebooks import data_preparation, training
-data_preparation.WORKERS = 2
-raise SystemExit(training.main())
+import train
+from notebooks.support import loading
+loading.WORKERS = 2
+raise SystemExit(train.main())
 """
     (tmp_path / "program.py").write_text(program)
     options = "--config tiny --dtype float32 --steps 100000 --eval-steps 50 --run".split()
@@ -139,7 +144,7 @@ raise SystemExit(training.main())
 
 def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     """SIGKILL at several moments of one run; then the same command again until it ends."""
-    command = ["-m", "notebooks.training", "--data", str(small_data)]
+    command = [ROOT / "train.py", "--data", str(small_data)]
     command += "--config tiny --dtype float32 --steps 120 --eval-steps 10".split()
     command += "--d-model 64 --run".split()
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -163,11 +168,15 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     assert_same_run(whole, broken)
 
 
+def twice(losses):
+    """Each twice: an evaluation measures on dev and then on train."""
+    return (loss for loss in losses for _ in range(2))
+
+
 @pytest.mark.parametrize("keep, expected", [("best", 20), ("last", 60)])
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
-    losses = itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3])
-    monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
-    monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
+    losses = twice(itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3]))
+    monkeypatch.setattr(training_run, "mean_loss", lambda *_: next(losses))
     config = replace(TINY, steps=60, eval_steps=10, keep=keep, checkpoints=9)
     run_training(small_data, config, tmp_path)
     kept = read_tensors(tmp_path / "model.safetensors")
@@ -192,9 +201,8 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path, count):
 
 @pytest.mark.parametrize("keep", ["best", "last", "average"])
 def test_early_stopping(small_data, tmp_path, monkeypatch, keep):
-    losses = itertools.chain([5.0, 4.0], itertools.repeat(4.5))
-    monkeypatch.setattr(training, "mean_loss", lambda *_: next(losses))
-    monkeypatch.setattr(training, "follow", lambda *_, **__: {})  # it measures a loss too
+    losses = twice(itertools.chain([5.0, 4.0], itertools.repeat(4.5)))
+    monkeypatch.setattr(training_run, "mean_loss", lambda *_: next(losses))
     config = replace(TINY, eval_steps=5, patience=3, keep=keep, checkpoints=4)
     records = run_training(small_data, config, tmp_path)
     assert records[-1]["step"] == 25 and (tmp_path / "model.safetensors").exists()
@@ -248,7 +256,7 @@ def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
     times = lambda: {p: p.stat().st_mtime_ns for p in finished_run.rglob("*.safetensors")}
     before = times()
     arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
-    assert training.main(arguments) == 0
+    assert train.main(arguments) == 0
     assert "is finished already" in capsys.readouterr().out
     assert times() == before
 
@@ -340,10 +348,10 @@ def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_pa
 
 def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     options = ["--config", "tiny", "--run", str(finished_run), "--plot"]
-    assert training.main([*options, str(tmp_path / "log.png")]) == 0
+    assert train.main([*options, str(tmp_path / "log.png")]) == 0
     assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
-    assert training.main([*options, str(tmp_path / "log.words")]) == 2
-    assert training.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
+    assert train.main([*options, str(tmp_path / "log.words")]) == 2
+    assert train.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
 
@@ -383,7 +391,7 @@ def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeyp
     monkeypatch.setattr(tracking, "get_available_trackers", lambda: here)
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
     options = "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --run".split()
-    assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert train.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
     assert told[0] == ("transformer", str(tmp_path)) and [step for step, _ in told[1:]] == [5, 10]
     for record, (_, values) in zip(read_records(tmp_path), told[1:], strict=True):
         assert values == {key: record[key] for key in record.keys() - {"step", "time", "samples"}}
@@ -402,7 +410,7 @@ def test_a_tracker_that_fails_does_not_end_the_training(small_data, tmp_path, mo
     monkeypatch.setattr(tracking, "get_available_trackers", lambda: ["wandb"])
     monkeypatch.setattr(accelerate, "Accelerator", Tracker)
     options = "--config tiny --steps 10 --eval-steps 5 --tracker wandb --run".split()
-    assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+    assert train.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
     told = "--tracker wandb: ConnectionError: no server. The run goes on without it"
     assert capsys.readouterr().err.count(told) == 1 and len(read_records(tmp_path)) == 2
 
@@ -413,7 +421,7 @@ def test_tensorboard(small_data, tmp_path):
         "--config tiny --steps 10 --eval-steps 5 --tracker tensorboard --restart --run".split()
     )
     for _ in range(2):  # to begin anew drops what the first time wrote
-        assert training.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
+        assert train.main(["--data", str(small_data), *options, str(tmp_path)]) == 0
     assert len(list(tmp_path.glob("transformer/events.out.*"))) == 1
     events = tensorboard.EventAccumulator(str(tmp_path / "transformer")).Reload()
     found = {event.step: event.value for event in events.Scalars("dev_loss")}
@@ -423,7 +431,7 @@ def test_tensorboard(small_data, tmp_path):
 
 def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tracking, "get_available_trackers", list)
-    assert training.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
+    assert train.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
     told = "error: --tracker mlflow: it is not installed. Try: pip install mlflow\n"
     assert capsys.readouterr().err == told and not (tmp_path / "run").exists()
 

@@ -10,6 +10,7 @@ import threading
 import pytest
 from conftest import ROOT
 
+import translate
 from notebooks import translation
 from notebooks.support.errors import InputError
 from notebooks.support.stream import rounds, translate_lines
@@ -56,7 +57,7 @@ def test_an_error_comes_after_the_lines_before_it():
 
 def program(run, **options):
     """The translation program, with pipes to and from it."""
-    command = [sys.executable, "-m", "notebooks.translation", "--run", str(run)]
+    command = [sys.executable, ROOT / "translate.py", "--run", str(run)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return subprocess.Popen(command, cwd=ROOT, env=environment, **pipes, **options)
@@ -94,7 +95,7 @@ def test_who_stops_reading_ends_it_quietly(finished_run):
 def test_bytes_that_are_not_utf8(finished_run, tmp_path, capsys):
     (tmp_path / "bad.txt").write_bytes(b"Yes.\n\xff\n")
     options = ["--run", str(finished_run), "--input", str(tmp_path / "bad.txt")]
-    assert translation.main(options) == 2
+    assert translate.main(options) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and "bad.txt, line 2, byte 1: not UTF-8" in captured.err
     with program(finished_run) as running:  # what comes from a pipe is answered until then

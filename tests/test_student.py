@@ -157,7 +157,7 @@ def test_an_edited_class_is_what_later_notebooks_use(copy):
         "parts = EncoderLayer(Config()).modules()\n"
         "norm = next(part for part in parts if type(part).__name__ == 'LayerNorm')\n"
         "print(norm(torch.randn(2, 256)).abs().sum().item())\n"
-        "from notebooks.training import TrainCommand; print(TrainCommand(Config()).data)"
+        "from train import TrainCommand; print(TrainCommand(Config()).data)"
     )
     done = run_python("-c", program, cwd=copy, PYTHONPATH=str(copy))
     assert done.stdout == f"0.0\n{copy / 'data_small'}\n", done.stderr

@@ -67,3 +67,12 @@ def check_config(config):
         raise InputError(f"batch_tokens {config.batch_tokens} does not hold one sentence of "
                          f"max_length {config.max_length} and its end mark: choose at least "
                          f"{config.max_length + 1}")  # fmt: skip
+
+
+def check_kept(data, split, pairs, config):
+    """Raises InputError if no pair of the split of a data folder is left."""
+    if not pairs:
+        raise InputError(
+            f"{data}: every pair of {split} has more than "
+            f"max_length {config.max_length} tokens on a side"
+        )

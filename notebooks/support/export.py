@@ -1,4 +1,4 @@
-"""A run for CTranslate2: `python -m notebooks.support.export --run RUN --ctranslate2 OUT`.
+"""A run for CTranslate2: `python export.py --run RUN --ctranslate2 OUT`.
 
 CTranslate2 is a translation engine in C++; among other things it computes with 8-bit integers. It
 wants the weights under its own names: queries, keys and values stacked, our table of positions (its
@@ -10,18 +10,15 @@ and stops by another rule, so its beam may find other translations than ours.
 """
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from notebooks.data_preparation import BOS, CONTROL_TOKENS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
-from notebooks.support.errors import InputError, run_command
+from notebooks.support.errors import InputError
 from notebooks.support.files import fresh_name
-from notebooks.support.options import parse_command
 from notebooks.support.run_folder import RunFolder
-from utils import ROOT
 
 
 def copy_to_ctranslate2(spec, layer):
@@ -95,26 +92,3 @@ def export_ctranslate2(run, out):
         shutil.rmtree(temporary)
         raise
     return 0
-
-
-@dataclass(frozen=True)
-class ExportCommand:
-    """Write a trained run in the form of another engine."""
-
-    ctranslate2: Path  # new folder for the CTranslate2 model
-    run: Path = ROOT / "runs" / "small"  # folder that notebooks.training wrote
-
-
-def main(argv=None):
-    """`python -m notebooks.support.export`: returns the exit status."""
-    return run_command(export_command, argv)
-
-
-def export_command(argv):
-    """Parses, then writes the model."""
-    command = parse_command(ExportCommand, argv, "notebooks.support.export")
-    return export_ctranslate2(command.run, command.ctranslate2)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -24,18 +24,18 @@ def parse_command(form, argv, program, preset=None):
     try:
         with contextlib.redirect_stderr(told):
             if preset is not None:
-                parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+                parser = argparse.ArgumentParser(program, add_help=False, allow_abbrev=False)
                 parser.add_argument("--config", default=preset)
                 default = form(settings=Config.preset(parser.parse_known_args(argv)[0].config))
-            return tyro.cli(form, default=default, args=argv, prog=f"python -m {program}")
+            return tyro.cli(form, default=default, args=argv, prog=f"python {program}")
     except SystemExit as end:
         if end.code != 2:  # --help
             raise
-    raise InputError(f"{first_sentence(told.getvalue())}. --help tells more")
+    raise InputError(f"{first_sentence(told.getvalue(), program)}. --help tells more")
 
 
-def first_sentence(text):
+def first_sentence(text, program):
     """What a library says about a wrong option, without its frame and its advice."""
     rows = [row.strip("│ ") for row in text.splitlines() if not row.startswith(("╭", "usage"))]
     told = " ".join(rows).partition("───")[0]
-    return told.rpartition(".ipynb: error: ")[2].strip(" .")
+    return told.rpartition(f"{program}: error: ")[2].strip(" .")

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import torch
 
-from notebooks.loss import compute_loss
 from notebooks.support.errors import InputError
 from utils import device
 
@@ -28,31 +27,13 @@ def processes():
     # the table of positions grows by itself: it is nothing to send, and lengths would differ
     options = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
     on_cpu = device().type != "cuda"
-    # train_step chooses the data type by itself
+    # the loss chooses the data type by itself
     return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])
-
-
-def share():
-    """Which share of the data is ours, for a `TokenBatchSampler`."""
-    here = processes()
-    return dict(process=here.process_index, num_processes=here.num_processes)
 
 
 def summed(tensor):
     """The sum of a tensor over all processes. With one process there is nothing to add."""
     return processes().reduce(tensor, "sum")
-
-
-class BatchLoss(torch.nn.Module):
-    """The loss of a batch as a module: DDP synchronises what passes through a `forward`."""
-
-    def __init__(self, model, criterion):
-        super().__init__()
-        self.model, self.criterion = model, criterion
-
-    def forward(self, batch):
-        """The loss summed over the batch's target tokens, a scalar."""
-        return compute_loss(self.model, batch, self.criterion)[0]
 
 
 def synchronised(module):
@@ -65,19 +46,6 @@ def synchronised(module):
     # PyTorch 2.13 has a new name for broadcast_buffers, which older versions do not know
     with warnings.catch_warnings(category=FutureWarning, action="ignore"):
         return processes().prepare_model(module, device_placement=False)
-
-
-def parts_of(batch, count, module):
-    """Yields at most so many parts of a batch; DDP sends gradients with the last one only."""
-    *first, last = batch.split(count)
-    with processes().no_sync(module):
-        yield from first
-    yield last
-
-
-def backward(loss):
-    """The gradients of the loss's sum over all processes: DDP will take the mean."""
-    (loss * processes().num_processes).backward()
 
 
 @functools.cache
@@ -98,6 +66,11 @@ def highest(number):
     return numbers.item()
 
 
+def wait_for_all():
+    """Goes on when all processes are here; an error when one of them has ended."""
+    highest(0)
+
+
 @contextmanager
 def connected():
     """Closes the connection to the other processes at a good end, if there was one.
@@ -105,7 +78,7 @@ def connected():
     Raises InputError when another process has ended, since nothing can be done without it.
     """
     try:
-        highest(0)  # before any work: are there enough GPUs, are all here?
+        wait_for_all()  # before any work: are there enough GPUs, are all here?
         yield
     except RuntimeError as error:
         lost = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)

@@ -43,10 +43,12 @@ from notebooks.support.model_files import (
     write_tensors,
 )
 from notebooks.support.precision import native_dtype
-from notebooks.support.processes import highest, processes
+from notebooks.support.processes import highest, processes, wait_for_all
 from notebooks.support.trackers import PROJECT
 from utils import ROOT, device
 
+# a trained model that comes along; only `make model` writes there
+BOX = ROOT / "data_small" / "model"
 FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",
          "vocabulary.src.json", "vocabulary.tgt.json", "config.json"]  # fmt: skip
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
@@ -100,14 +102,14 @@ class RunFolder:
 
     def __init__(self, path, on_log=None):
         self.path, self.on_log = Path(path), on_log
-        self.records, self.progress = [], Progress()
+        self.records, self.progress, self.position = [], Progress(), (0, 0)
 
     # what the folder holds
 
     def read_config(self):
         """Its Config. Raises InputError when there is none, or when a setting is impossible."""
         if not self.path.is_dir():
-            hint = f"Train one with: python -m notebooks.training --run {self.path}"
+            hint = f"Train one with: python train.py --run {self.path}"
             raise InputError(f"{self.path}: no such run folder. {hint}")
         return read_form(self.path / "config.json", Config, whole=False)
 
@@ -115,17 +117,27 @@ class RunFolder:
         """Its source and its target tokenizer."""
         return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
 
-    def load(self):
-        """Config, source tokenizer, target tokenizer and model, on `device()` and in eval mode.
+    def is_finished(self):
+        """Whether it was trained to its end: by its newest checkpoint, or else by its log."""
+        if not (self.path / "model.safetensors").exists():
+            return False
+        if newest := self.checkpoints()[-1:]:
+            return read_form(newest[0] / "state.json", Progress, whole=True).finished
+        last = self.read_config().steps
+        return any(record["step"] == last for record in self.read_log())
 
-        Raises InputError for a file that is missing or damaged, and for weights so large that the
-        model cannot compute with them.
+    def load(self, place=None):
+        """Config, source tokenizer, target tokenizer and model, in eval mode.
+
+        On `device()`, or on the device `place`. Raises InputError for a file that is missing or
+        damaged, and for weights so large that the model cannot compute with them.
         """
         config, (source, target) = self.read_config(), self.tokenizers()
         model = make_model(config, len(source), len(target))
         load_weights(model, self.path / "model.safetensors")
-        model = model.to(device()).eval()
-        src, tgt = (torch.tensor([[number]], device=device()) for number in (EOS, BOS))
+        place = place or device()
+        model = model.to(place).eval()
+        src, tgt = (torch.tensor([[number]], device=place) for number in (EOS, BOS))
         with torch.inference_mode():
             logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
         if not logits.isfinite().all():
@@ -176,6 +188,8 @@ class RunFolder:
         """
         if self.path.resolve() == Path.cwd():
             raise InputError("--run is the current folder. Give the run a folder of its own")
+        if self.path.resolve() == BOX:
+            raise InputError(f"--run {self.path} is the model in the box. Give a folder of its own")
         if processes().is_main_process:
             self.path.mkdir(parents=True, exist_ok=True)
             with self.only_here():
@@ -185,7 +199,7 @@ class RunFolder:
                     self.compare(config, source, target)
                 else:
                     self.begin(config, source, target)
-        highest(0)  # the others wait until it is there
+        wait_for_all()  # for the first one, until it is there
         self.shared(self.path / "config.json")
         self.config = self.read_config()
         return self
@@ -275,12 +289,12 @@ class RunFolder:
         if step := highest(step_of(here[-1]) if here else 0):
             newest = self.shared(self.path / "checkpoints" / f"step-{step}")
             self.progress = load_checkpoint(newest, model, optimizer, scheduler)
-        both = "".join(part.fingerprint for part in data_sets)
-        fingerprint = hashlib.sha256(both.encode()).hexdigest()
-        if self.progress.data not in ("", fingerprint):
+        both = "".join(map(fingerprint, data_sets))
+        data = hashlib.sha256(both.encode()).hexdigest()
+        if self.progress.data not in ("", data):
             hint = "Use --restart to begin anew, or another --run"
             raise InputError(f"{self.path}: its checkpoint was made on other pairs. {hint}")
-        self.progress.data = fingerprint
+        self.progress.data = data
         weights = self.path / "model.safetensors"
         if self.progress.finished and not weights.exists():
             hint = "Put it back, or train again with --restart"
@@ -309,10 +323,10 @@ class RunFolder:
             signal.signal(signal.SIGTERM, before)
             self.held.close()
 
-    def add(self, position, learning_rate, loss, tokens, norm):
-        """A step is done; `position` is (epoch, batches of it used). A GPU need not wait here."""
+    def add(self, loss, tokens, norm, learning_rate):
+        """A step is done with the batch at `position`. A GPU need not wait here."""
         self.progress.step += 1
-        self.progress.epoch, self.progress.batch = position
+        self.progress.epoch, self.progress.batch = self.position
         self.loss, self.tokens = self.loss + loss, self.tokens + tokens
         self.norm, self.learning_rate = norm, learning_rate
         self.until = time.perf_counter()
@@ -391,7 +405,7 @@ class RunFolder:
             for old in self.checkpoints()[:-1]:
                 if old not in kept:  # renamed first: half a folder must not count as a checkpoint
                     shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
-        highest(0)  # the others wait until it is written
+        wait_for_all()  # for the first one, until it is written
         self.began = time.perf_counter()  # what was done here is not training
 
     def stop_if_asked(self, model, optimizer):
@@ -400,6 +414,13 @@ class RunFolder:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.path}: {where}; the same command goes on from there")
+
+
+def fingerprint(data_set):
+    """SHA-256 of all ids of a data set; one that was prepared on the disk brings its own."""
+    if hasattr(data_set, "fingerprint"):
+        return data_set.fingerprint
+    return hashlib.sha256(repr(data_set.items).encode()).hexdigest()
 
 
 def now():

@@ -1,10 +1,59 @@
-"""What is printed of translations and their scores."""
+"""How good a run's translations are: scores of a split, the length penalty, what is printed."""
+
+import time
+from pathlib import Path
 
 import sacrebleu
 from tqdm import tqdm
 
-from notebooks.support.run_folder import RunFolder
+from notebooks.data_preparation import read_pairs
+from notebooks.support.checks import check_name
+from notebooks.support.errors import InputError
+from notebooks.support.files import read_json, write_json
+from notebooks.support.run_folder import BOX, RunFolder
 from notebooks.support.text_files import one_line
+from notebooks.translation import Translator, bleu, measure
+
+ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
+
+
+def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
+    """Translates a split greedily and with a beam; the scores go to the run's `scores.json`.
+
+    (Nothing is written into the model in the box.)
+
+    Gives (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
+    alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
+    as notebook 01's `read_pairs` does.
+    """
+    check_name("split", split)
+    path, is_the_box = Path(run) / "scores.json", Path(run).resolve() == BOX
+    if is_the_box and alpha == "auto":
+        raise InputError("--alpha auto keeps what it chooses with a run: give --run")
+    others = read_json(path) if path.exists() else {}
+    translator, scores, translations = Translator.load(run), {}, {}
+    pairs = read(data, split, translator.config)
+    if alpha == "auto":
+        alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
+        write_json(Path(run) / "search.json", {"alpha": alpha})
+    sources, references = (list(side) for side in zip(*pairs))
+    for name, size in (("greedy", 1), ("beam", beam_size)):
+        began = time.perf_counter()
+        with tqdm(total=len(sources), unit="sentence") as bar:
+            translations[name] = translator.translate(sources, size, alpha, bar=bar)
+        speed = round(len(sources) / (time.perf_counter() - began), 1)
+        scores[name] = measure(translations[name], references, translator.config.tgt)
+        scores[name]["sentences_per_second"] = speed
+    if not is_the_box:  # its own come from `make model`
+        write_json(path, {**others, split: scores})
+    return scores, pairs, translations
+
+
+def choose_alpha(translator, pairs, beam_size):
+    """The length penalty of ALPHAS whose translations of these pairs, dev's, have the best BLEU."""
+    sources, references = (list(side) for side in zip(*pairs))
+    written = {alpha: translator.translate(sources, beam_size, alpha) for alpha in ALPHAS}
+    return max(ALPHAS, key=lambda alpha: bleu(written[alpha], references, translator.config.tgt)[0])
 
 
 def print_samples(records):
@@ -13,7 +62,7 @@ def print_samples(records):
         tqdm.write(f"  {one_line(sentence)} → {one_line(translation)}")
 
 
-def print_scores(command, scores, pairs, translations):
+def print_scores(run, split, scores, pairs, translations):
     """Ten translations at even distances, then BLEU and chrF of both searches."""
     for number in range(0, len(pairs), -(-len(pairs) // 10)):
         source, reference = pairs[number]
@@ -22,10 +71,13 @@ def print_scores(command, scores, pairs, translations):
             chrf = sacrebleu.sentence_chrf(written[number], [reference]).score
             print(f"  {name:9}  {one_line(written[number])}  (chrF {chrf:.0f})")
         print(f"  reference  {reference}")
-    print(f"\n{len(pairs):,} sentences of {command.split}, {command.run}")
+    print(f"\n{len(pairs):,} sentences of {split}, {run}")
     for name, row in scores.items():
         speed = f"{row['sentences_per_second']} sentences/s"
         print(f"{name:6}  BLEU {row['bleu']:5.2f}  chrF {row['chrf']:5.2f}  {speed}")
-    if command.alpha == "auto":
-        print(f"alpha {RunFolder(command.run).alpha(None)}: chosen on dev, kept in {command.run}")
     print(f"BLEU {row['bleu_signature']}\nchrF {row['chrf_signature']}")
+
+
+def print_alpha(run):
+    """Prints the length penalty that was chosen for a run."""
+    print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")

@@ -30,16 +30,17 @@ from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.positional_encoding import PositionalEncoding
 from notebooks.setup import Config, replace
-from notebooks.training import run_training, train_step
+from notebooks.training import train_step
 from notebooks.transformer import Transformer
-from notebooks.translation import score
 from torch.nn import functional as F
 
 from data_large.prepare import load_data
 from notebooks import make_model
 from notebooks.support.files import read_json, write_json
 from notebooks.support.precision import native_dtype, precision
-from notebooks.support.processes import BatchLoss
+from notebooks.support.scoring import score
+from notebooks.support.training_run import run_training
+from notebooks.support.wrapped_loss import WrappedLoss
 from utils import ROOT, device
 
 sys.path.append(str(ROOT / "tools"))
@@ -79,12 +80,25 @@ def solution(name):
 
 
 class Rotating(MultiHeadAttention):
-    """Queries and keys are turned by their positions; nothing is added to the embeddings."""
+    """Queries and keys are turned by their positions; nothing is added to the embeddings.
 
-    def attend(self, query, key, value, mask=None):
-        start = key.shape[2] - query.shape[2]  # of the newest tokens, where keys are cached
-        rotary = solution("rotary")
-        return super().attend(rotary(query, start), rotary(key), value, mask)
+    Where keys are cached, the queries are the newest tokens of K hypotheses, all at one place (K is
+    1 in greedy search), and the keys hold K tokens for each place.
+    """
+
+    def attend(self, query, key, value, mask):
+        # a beam's first tokens, too, are as many as the keys, but each sees itself only: where it
+        # stands does not matter
+        beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
+        start = (key.shape[2] - query.shape[2]) // beam_size
+        query, key = self.turn(query, beam_size, start), self.turn(key, beam_size)
+        return super().attend(query, key, value, mask)
+
+    def turn(self, x, beam_size, start=0):
+        """(B, H, T K, d_k), K tokens for each of T places from `start` on, to the same."""
+        hypotheses = x.unflatten(2, (-1, beam_size)).transpose(2, 3)
+        turned = solution("rotary")(hypotheses, start)
+        return turned.transpose(2, 3).flatten(2, 3)
 
 
 class Dropping(MultiHeadAttention):
@@ -92,12 +106,12 @@ class Dropping(MultiHeadAttention):
 
     p = Config().dropout
 
-    def attend(self, query, key, value, mask=None):
+    def attend(self, query, key, value, mask):
         scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         weights = F.dropout(scores.softmax(dim=-1), self.p, self.training)
-        return self.output((weights @ value).transpose(1, 2).flatten(2))
+        return weights @ value
 
 
 def attention(config, parts):
@@ -174,7 +188,7 @@ def changed(parts):
     parts = set(parts)
     stack.enter_context(mock.patch("notebooks.make_model.Transformer", partial(build, parts=parts)))
     if "Muon" in parts:
-        stack.enter_context(mock.patch("notebooks.training.make_optimizer", make_muon))
+        stack.enter_context(mock.patch("notebooks.support.training_run.make_optimizer", make_muon))
     return stack
 
 
@@ -228,8 +242,8 @@ def step_times(data, config, kinds, batches=8, rounds=5):
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
         optimizer, _ = (make_muon if "Muon" in parts else make_optimizer)(model, config)
-        batch_loss = BatchLoss(model, criterion)
-        steps[name] = partial(train_step, batch_loss, optimizer=optimizer, config=config)
+        batch_loss = WrappedLoss(model, criterion, config)
+        steps[name] = partial(train_step, batch_loss, optimizer=optimizer, clip=config.clip)
         times[name] = []
     for _ in range(rounds + 1):  # the first prepares the shapes
         for name, step in steps.items():

@@ -9,13 +9,10 @@ from collections import Counter
 import numpy as np
 import torch
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
-from notebooks.loss import compute_loss
 from notebooks.positional_encoding import sinusoids
 from notebooks.transformer import Generator, Transformer
 from torch import nn
 from torch.nn import functional as F
-
-from notebooks.support.precision import precision
 
 
 class Norm(nn.Module):
@@ -133,17 +130,6 @@ def course_a_step(model, batch, optimizer, smoothing=0.1):
     return count
 
 
-def library_step(model, batch, criterion, optimizer, config):
-    """Our loss and precision around a library's model, gradients clipped by PyTorch's function."""
-    with precision(config.dtype):
-        loss, count = compute_loss(model, batch, criterion)
-    (loss / count).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-    optimizer.step()
-    optimizer.zero_grad()
-    return count
-
-
 @torch.no_grad()
 def course_a_translate(model, src, steps=60):
     """Greedy search as in course A: one sentence at a time, always 60 steps.
@@ -198,21 +184,36 @@ def course_a_data(path, source, target, rows=64):
 
 
 class TorchTransformer(nn.Module):
-    """`torch.nn.Transformer` between our embeddings and our generator, for our `compute_loss`."""
+    """`torch.nn.Transformer` between our embeddings and our generator, for our `WrappedLoss`."""
 
     def __init__(self, ours, config):
         super().__init__()
         self.src_embedding, self.tgt_embedding = ours.src_embedding, ours.tgt_embedding
         self.positions, self.generator = ours.positions, ours.generator
         encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff,
-                                       config.dropout, batch_first=True, norm_first=True),
-            config.num_layers, nn.LayerNorm(config.d_model), enable_nested_tensor=False,
-        )  # fmt: skip
+            nn.TransformerEncoderLayer(
+                config.d_model,
+                config.num_heads,
+                config.d_ff,
+                config.dropout,
+                batch_first=True,
+                norm_first=True,
+            ),
+            config.num_layers,
+            nn.LayerNorm(config.d_model),
+            enable_nested_tensor=False,
+        )
         self.inner = nn.Transformer(
-            config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff,
-            config.dropout, batch_first=True, norm_first=True, custom_encoder=encoder,
-        )  # fmt: skip
+            config.d_model,
+            config.num_heads,
+            config.num_layers,
+            config.num_layers,
+            config.d_ff,
+            config.dropout,
+            batch_first=True,
+            norm_first=True,
+            custom_encoder=encoder,
+        )
 
     def encode(self, src, src_mask):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]
@@ -223,9 +224,13 @@ class TorchTransformer(nn.Module):
         hidden = None if src_mask is None else ~src_mask[:, 0, 0]
         ahead = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).triu(1)
         return self.inner.decoder(
-            self.positions(self.tgt_embedding(tgt)), memory, tgt_mask=ahead, tgt_is_causal=True,
-            tgt_key_padding_mask=tgt == PAD, memory_key_padding_mask=hidden,
-        )  # fmt: skip
+            self.positions(self.tgt_embedding(tgt)),
+            memory,
+            tgt_mask=ahead,
+            tgt_is_causal=True,
+            tgt_key_padding_mask=tgt == PAD,
+            memory_key_padding_mask=hidden,
+        )
 
     forward = Transformer.forward  # encode, decode, generator
 
@@ -234,20 +239,34 @@ def marian(config, src_vocab_size, tgt_vocab_size):
     """Hugging Face's `MarianMTModel` of the same size, with random weights."""
     from transformers import MarianConfig, MarianMTModel
 
-    return MarianMTModel(MarianConfig(
-        vocab_size=src_vocab_size, decoder_vocab_size=tgt_vocab_size,
-        share_encoder_decoder_embeddings=False, tie_word_embeddings=False,
-        max_position_embeddings=1024, d_model=config.d_model, dropout=config.dropout,
-        encoder_layers=config.num_layers, decoder_layers=config.num_layers, scale_embedding=True,
-        encoder_attention_heads=config.num_heads, decoder_attention_heads=config.num_heads,
-        encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function="relu",
-        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    ))  # fmt: skip
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=src_vocab_size,
+            decoder_vocab_size=tgt_vocab_size,
+            share_encoder_decoder_embeddings=False,
+            tie_word_embeddings=False,
+            max_position_embeddings=1024,
+            d_model=config.d_model,
+            dropout=config.dropout,
+            encoder_layers=config.num_layers,
+            decoder_layers=config.num_layers,
+            scale_embedding=True,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            activation_function="relu",
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    )
 
 
 class MarianParts(nn.Module):
-    """Marian's encoder, decoder and output matrix, to be called by our `compute_loss`."""
+    """Marian's encoder, decoder and output matrix, to be called by our `WrappedLoss`."""
 
     def __init__(self, model):
         super().__init__()
@@ -260,8 +279,11 @@ class MarianParts(nn.Module):
     def decode(self, tgt, memory, src_mask, tgt_mask):
         mask = None if src_mask is None else src_mask[:, 0, 0]
         return self.model.model.decoder(
-            input_ids=tgt, attention_mask=tgt != PAD, encoder_hidden_states=memory,
-            encoder_attention_mask=mask, use_cache=False,
-        ).last_hidden_state  # fmt: skip
+            input_ids=tgt,
+            attention_mask=tgt != PAD,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state
 
     forward = Transformer.forward  # encode, decode, generator

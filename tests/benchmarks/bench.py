@@ -46,8 +46,9 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import run_training, train_step
-from notebooks.translation import Translator, search
+from notebooks.training import train_step
+from notebooks.transformer import greedy_search
+from notebooks.translation import Translator, beam_search
 from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -55,7 +56,8 @@ from data_large.prepare import load_data
 from notebooks.support.export import export_ctranslate2
 from notebooks.support.files import write_json
 from notebooks.support.precision import native_dtype
-from notebooks.support.processes import BatchLoss
+from notebooks.support.training_run import run_training
+from notebooks.support.wrapped_loss import WrappedLoss
 from utils import ROOT
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
@@ -118,12 +120,17 @@ def steps(step, batches):
     return lambda: int(sum(step(batch) for batch in batches))
 
 
+def job_with(model, optimizer, config, batches):
+    """A job: training steps of a model, ours or a library's, with our loss and precision."""
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config)
+    return steps(lambda batch: train_step(batch_loss, batch, optimizer, config.clip)[1], batches)
+
+
 def our_job(config, sizes, batches):
     """A job: our own training steps with this config on these batches."""
     model = make_model(config, *sizes)
     optimizer, _ = make_optimizer(model, config)
-    batch_loss = BatchLoss(model, LabelSmoothing(config.smoothing))
-    return steps(lambda batch: train_step(batch_loss, batch, optimizer, config)[1], batches)
+    return job_with(model, optimizer, config, batches)
 
 
 def training_jobs(batches=8):
@@ -138,7 +145,7 @@ def training_jobs(batches=8):
     rows = np.array_split(order, len(order) // 64)
     chosen = np.random.default_rng(0).permutation(len(rows))[:batches]
     theirs = [Batch.collate([train_set[row] for row in rows[number]]) for number in chosen]
-    criterion, jobs = LabelSmoothing(config.smoothing), {}
+    jobs = {}
 
     def adam(model, **options):
         options |= dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
@@ -163,10 +170,9 @@ def training_jobs(batches=8):
     }
     for name, make in rivals.items():
         for dtype in dtypes:
-            model, settings = make(), replace(config, dtype=dtype)
-            options = dict(criterion=criterion, optimizer=adam(model, fused=True), config=settings)
-            step = functools.partial(baselines.library_step, model, **options)
-            jobs[f"{name} {dtype}"] = steps(step, ours)
+            model = make()
+            settings = replace(config, dtype=dtype)
+            jobs[f"{name} {dtype}"] = job_with(model, adam(model, fused=True), settings, ours)
     return jobs
 
 
@@ -270,18 +276,23 @@ def trained():
     return Translator.load(RUN)
 
 
+def best_ids(translator, src, beam_size):
+    """The ids that are written for each row of a batch."""
+    model, max_length = translator.model, translator.config.max_length
+    if beam_size == 1:
+        return greedy_search(model, src, max_length)
+    return [found[0][1] for found in beam_search(model, src, max_length, beam_size)]
+
+
 def translating_jobs(translator, folder, batch, beam_size, sentences):
     """{name: job} for these sentences in batches of this size; the work is their number."""
     import ctranslate2
 
-    rows = sorted((translator.encode(sentence)[0] for sentence in sentences), key=len)
+    rows = sorted(map(translator.encode, sentences), key=len)
     batches = [pad_rows(rows[start : start + batch]) for start in range(0, len(rows), batch)]
     tokens = sorted(map(translator.source.segmenter.segment, sentences), key=len)
     # the longest translation of each batch
-    longest = [
-        max(map(len, search(translator.model, src, translator.config, beam_size, 1.4)))
-        for src in batches
-    ]
+    longest = [max(map(len, best_ids(translator, src, beam_size))) for src in batches]
     sizes = len(translator.source), len(translator.target)
     rival = baselines.marian(translator.config, *sizes).eval()
 
@@ -290,9 +301,13 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
         with torch.inference_mode():
             for src, steps in zip(batches, longest):
                 rival.generate(
-                    input_ids=src, attention_mask=(src != 0).long(), num_beams=beam_size,
-                    do_sample=False, min_new_tokens=steps, max_new_tokens=steps,
-                )  # fmt: skip
+                    input_ids=src,
+                    attention_mask=(src != 0).long(),
+                    num_beams=beam_size,
+                    do_sample=False,
+                    min_new_tokens=steps,
+                    max_new_tokens=steps,
+                )
         return len(rows)
 
     def engine(kind):
@@ -424,7 +439,7 @@ def growth(report):
     config = replace(Config.preset("small"), dtype=native_dtype(), **large)
     model = make_model(config, 4000, 2000)
     optimizer, _ = make_optimizer(model, config)
-    batch_loss = BatchLoss(model, LabelSmoothing(0.1))
+    batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
     shapes = {
         "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
@@ -436,7 +451,7 @@ def growth(report):
         for length, rows in cases:
             batch = Batch.collate([items(length)] * rows)
             step = lambda batch=batch: (
-                train_step(batch_loss.train(), batch, optimizer, config)[1] * 0 + 1
+                train_step(batch_loss.train(), batch, optimizer, config.clip)[1] * 0 + 1
             )
             search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
             speeds = alternate({"training step": step, "greedy search": search}, 3)

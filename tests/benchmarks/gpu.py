@@ -24,7 +24,7 @@ from notebooks.training import train_step
 from torch.utils.flop_counter import FlopCounterMode
 
 from notebooks.support.precision import native_dtype
-from notebooks.support.processes import BatchLoss
+from notebooks.support.wrapped_loss import WrappedLoss
 
 VOCABULARY, ROUNDS = 32_000, 5
 KINDS = {
@@ -74,16 +74,16 @@ def jobs(config):
         options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
         return torch.optim.Adam(model.parameters(), **options)
 
-    def library(model):
-        options = dict(criterion=criterion, optimizer=adam(model), config=config)
-        return functools.partial(baselines.library_step, model, **options)
+    def step(model, optimizer):
+        batch_loss = WrappedLoss(model, criterion, config)
+        return functools.partial(train_step, batch_loss, optimizer=optimizer, clip=config.clip)
 
-    batch_loss = BatchLoss(make(), criterion)
-    optimizer, _ = make_optimizer(batch_loss.model, config)
-    yield "ours", lambda batch: train_step(batch_loss, batch, optimizer, config)
-    yield "nn.Transformer", library(baselines.TorchTransformer(make(), config).cuda().train())
-    marian = baselines.marian(config, VOCABULARY, VOCABULARY).cuda().train()
-    yield "Marian", library(baselines.MarianParts(marian))
+    ours = make()
+    yield "ours", step(ours, make_optimizer(ours, config)[0])
+    torch_model = baselines.TorchTransformer(make(), config).cuda().train()
+    yield "nn.Transformer", step(torch_model, adam(torch_model))
+    marian = baselines.MarianParts(baselines.marian(config, VOCABULARY, VOCABULARY).cuda().train())
+    yield "Marian", step(marian, adam(marian))
 
 
 def kinds(step, batches):
@@ -114,7 +114,7 @@ def main(batch_tokens=25_000):
     steps = dict(jobs(config))
     # the form of attention whose products can be counted, and no logits computed twice
     attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    whole = mock.patch("notebooks.loss.LOGITS", 10**12)
+    whole = mock.patch("notebooks.support.wrapped_loss.LOGITS", 10**12)
     with FlopCounterMode(display=False) as counter, attention, whole:
         steps["ours"](batches[0])
     flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())
@@ -127,8 +127,8 @@ def main(batch_tokens=25_000):
             memory[name] = torch.cuda.max_memory_allocated() - before
             times[name] += [taken] * (turn > 0)
     most = peak()
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {config.dtype}; a product: "
-          f"{most / 1e12:.0f} TFLOP/s; `base`, {config.batch_tokens:,} tokens a step")  # fmt: skip
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {config.dtype}")
+    print(f"a product: {most / 1e12:.0f} TFLOP/s; `base`, {config.batch_tokens:,} tokens a step")
     for name, found in times.items():
         middle = statistics.median(found)
         speed, step = tokens / middle, 1000 * middle / len(batches)

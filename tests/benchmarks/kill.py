@@ -57,7 +57,7 @@ def main():
     # so that it is prepared on the disk
     subprocess.run(["gzip", str(data / "train.tsv")], check=True)
     tiny = ["--data", str(data), "--config", "tiny"]
-    training = [sys.executable, "-m", "notebooks.training", *tiny]
+    training = [sys.executable, "train.py", *tiny]
     training += "--dtype float32 --steps 400 --eval-steps 40".split()
     training += "--d-model 64 --bleu-sentences 20 --run".split()
     prepared = ROOT / "data_large" / "prepared"
@@ -80,7 +80,7 @@ def main():
         assert_same_run(folder / "straight", folder / "cut")
         shutil.rmtree(folder / "cut")
 
-    preparing = [sys.executable, "-m", "data_large.prepare", *tiny]
+    preparing = [sys.executable, "prepare.py", *tiny]
     seconds = timed(preparing)
     [straight] = new()
     kept = folder / "prepared"

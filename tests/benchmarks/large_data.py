@@ -2,8 +2,8 @@
 `python tests/benchmarks/large_data.py --pairs 5200000 --folder DIR`.
 
 Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of
-translation2019zh, prepares them with `python -m data_large.prepare`, and prints as JSON: seconds of
-each stage, the highest sum of anonymous memory over all processes, bytes on the disk, and pairs a
+translation2019zh, prepares them with `python prepare.py`, and prints as JSON: seconds of each
+stage, the highest sum of anonymous memory over all processes, bytes on the disk, and pairs a
 second. Linux only: memory is read from /proc.
 """
 
@@ -109,9 +109,13 @@ def run_prepare(folder, options):
     prepared = ROOT / "data_large" / "prepared"
     before, began = folder_size(prepared), time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "data_large.prepare", "--data", str(folder), *options],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-    )  # fmt: skip
+        [sys.executable, "prepare.py", "--data", str(folder), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
     text, stage, memory, disk = {"out": "", "err": ""}, "start", {}, 0
 
     def read(stream, name):
@@ -135,9 +139,7 @@ def run_prepare(folder, options):
     for reader in readers:
         reader.join()
     if process.returncode:
-        raise SystemExit(
-            f"data_large.prepare ended with status {process.returncode}:\n{text['err']}"
-        )
+        raise SystemExit(f"prepare.py ended with status {process.returncode}:\n{text['err']}")
     stages = {
         name: 3600 * int(h or 0) + 60 * int(m) + int(s)
         for name, h, m, s in BAR.findall(text["err"])
@@ -175,7 +177,7 @@ def main():
         "prepared_mib": round(folder_size(prepared) / 2**20),
         "folder": str(prepared),
         "report": json.loads((prepared / "report.json").read_text(encoding="utf-8")),
-    }  # fmt: skip
+    }
     print(json.dumps(result, indent=1))
 
 

@@ -36,7 +36,7 @@ def python(*arguments, **environment):
 
 def start():
     """How long a command takes beside `import torch`: medians of five, alternating."""
-    command = ["-m", "notebooks.translation", "--run", RUN, "Good morning."]
+    command = [ROOT / "translate.py", "--run", RUN, "Good morning."]
     pairs = [(python("-c", "import torch")[0], python(*command)[0]) for _ in range(5)]
     torch, whole = (statistics.median(side) for side in zip(*pairs))
     print(
@@ -81,20 +81,20 @@ def prepare_training():
 
     from data_large.prepare import load_data
     from notebooks.support.precision import native_dtype
-    from notebooks.support.processes import BatchLoss
+    from notebooks.support.wrapped_loss import WrappedLoss
 
     config = replace(Config.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
     model = make_model(config, len(source), len(target))
     optimizer, _ = make_optimizer(model, config)
-    batch_loss = BatchLoss(model, LabelSmoothing(config.smoothing))
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config)
 
     def batches():
         for epoch in range(1000):
             sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens, epoch)
             yield from make_dataloader(train_set, sampler)
 
-    return lambda batch: train_step(batch_loss, batch, optimizer, config), batches()
+    return lambda batch: train_step(batch_loss, batch, optimizer, config.clip), batches()
 
 
 def steps(number=8):
@@ -129,7 +129,8 @@ def parts(multiple, number=1000):
     import torch
 
     marks.append(("import torch", resident()))
-    from notebooks import data_preparation, training  # noqa: F401
+    from notebooks import data_preparation
+    from notebooks.support import training_run  # noqa: F401
 
     marks.append(("the rest of the imports", resident()))
     data_preparation.MULTIPLE = multiple

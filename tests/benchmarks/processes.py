@@ -19,7 +19,7 @@ def throughput(preset, processes, folder, steps=120):
     """Target tokens a second of a short run."""
     command = [sys.executable, "-m"]
     command += f"torch.distributed.run --standalone --nproc-per-node {processes}".split()
-    command += f"-m notebooks.training -- --config {preset} --batch-tokens 1024".split()
+    command += f"train.py -- --config {preset} --batch-tokens 1024".split()
     command += f"--steps {steps} --eval-steps {steps} --bleu-sentences 0 --restart --run".split()
     command += [str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -45,9 +45,11 @@ def build():
             (folder / "lock").unlink(missing_ok=True)
             warnings.simplefilter("ignore")  # about the compiler's version
             return cpp_extension.load(
-                folder.name, [str(FOLDER / "simulated.cpp")], extra_cflags=["-O1"],
+                folder.name,
+                [str(FOLDER / "simulated.cpp")],
+                extra_cflags=["-O1"],
                 build_directory=str(folder),
-            )  # fmt: skip
+            )
     except (RuntimeError, OSError, ImportError, subprocess.SubprocessError) as error:
         reason = str(error).splitlines()[0]
         raise Missing(f"the simulated device cannot be built: {reason}") from None

@@ -30,7 +30,7 @@ def copied(folder):
     for part in ("notebooks", "data_small", "tests/device"):
         shutil.copytree(ROOT / part, folder / part)
     (folder / "data_large").mkdir()
-    for path in (ROOT / "utils.py", *(ROOT / "data_large").glob("*.py")):
+    for path in (*ROOT.glob("*.py"), *(ROOT / "data_large").glob("*.py")):
         shutil.copy(path, folder / path.relative_to(ROOT))
     return folder
 

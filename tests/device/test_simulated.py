@@ -7,11 +7,12 @@ import torch
 from conftest import DEVICE, TINY
 from device import simulated
 from notebooks.setup import replace
-from notebooks.training import run_training
-from notebooks.transformer import translate_greedily, translation_attention
 
+from notebooks.support.attention_maps import translation_attention
 from notebooks.support.pictures import AttentionViewer
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.training_run import run_training
+from notebooks.support.translating import translate_greedily
 
 there = simulated.NAME
 pytestmark = pytest.mark.skipif(there != DEVICE, reason="about the simulated accelerator")
@@ -110,7 +111,7 @@ def test_on_a_device_without_float64_a_run_is_averaged_and_attention_shown(small
     with simulated.without_float64():
         run_training(small_data, config, tmp_path)
         config, source, target, model = RunFolder(tmp_path).load()
-        translate_greedily(model, source, target, ["Good morning."], config)
+        translate_greedily(model, (source, target), ["Good morning."], config)
         columns, rows, maps = translation_attention(model, source, target, "Good morning.", "早")
         shown = AttentionViewer({"cross": (maps["cross"], rows, columns)})
     assert len(shown.maps["cross"]["weights"]) == config.num_layers

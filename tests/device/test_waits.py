@@ -1,31 +1,39 @@
 """How often the host waits for the device: never in a training step, once in a step of a search."""
 
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from conftest import DATA, TINY, random_batch, random_model
 from device import simulated
-from notebooks.data_preparation import PAD, pad_rows
+from notebooks.data_preparation import pad_rows
+from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.setup import replace
-from notebooks.transformer import greedy_search
+from notebooks.transformer import Transformer, greedy_search
 from notebooks.translation import beam_search
 
-from notebooks import loss, training, transformer, translation
+from notebooks import training
+from notebooks.support import wrapped_loss
 from notebooks.support.precision import precision
+from notebooks.support.training_run import run_training
+from notebooks.support.wrapped_loss import WrappedLoss
 from utils import device
 
 
 @contextmanager
-def counted_before_each(module, name, monkeypatch):
-    """Waits, and how many there had been at the begin of each call of a module's function."""
-    function, before = getattr(module, name), []
+def counted_before_each(owner, name, monkeypatch):
+    """Waits, and how many there had been at the begin of each call of a function of the owner's.
+
+    The owner is a module or a class.
+    """
+    function, before = getattr(owner, name), []
 
     def counting(*arguments):
         before.append(waited.total())
         return function(*arguments)
 
-    monkeypatch.setattr(module, name, counting)
+    monkeypatch.setattr(owner, name, counting)
     with simulated.waits() as waited:
         yield waited, before
 
@@ -35,22 +43,25 @@ def steps_between(before):
 
 
 @pytest.mark.parametrize("changes", [{}, {"accumulate": 3}, {"dtype": "bfloat16"}])
-@pytest.mark.parametrize("logits", [loss.LOGITS, 10_000])
+@pytest.mark.parametrize("logits", [wrapped_loss.LOGITS, 10_000])
 def test_a_training_step_never_waits(small_data, tmp_path, monkeypatch, changes, logits):
     """The whole loop from one step to the next, batches included, but for the log's records."""
-    monkeypatch.setattr(loss, "LOGITS", logits)
+    monkeypatch.setattr(wrapped_loss, "LOGITS", logits)
     config = replace(TINY, steps=12, eval_steps=12, **changes)
     with counted_before_each(training, "train_step", monkeypatch) as (waited, before):
-        training.run_training(small_data, config, tmp_path)
+        run_training(small_data, config, tmp_path)
     assert steps_between(before) == [0] * 11, waited
 
 
-def test_an_evaluation_never_waits(monkeypatch):
+def test_an_evaluation_waits_once_for_its_result():
     model = random_model(0).float().to(device())
-    batches = [random_batch(seed, [3, 5], [4, 2]) for seed in range(4)]
+    batches = [random_batch(seed, [3, 5], [4, 2]).to(device()) for seed in range(4)]
+    batch_loss = WrappedLoss(model, LabelSmoothing(0), TINY)
+    losses = [batch_loss(batch)[0].item() for batch in batches]
     with simulated.waits() as waited:
-        totals = evaluate(model, batches, TINY)
-    assert not waited and totals[1] == 4 * (5 + 3)
+        mean = evaluate(batch_loss, batches)
+    assert waited.total() == 1, waited
+    assert mean == pytest.approx(sum(losses) / (4 * (5 + 3)))
 
 
 def sources(count):
@@ -60,25 +71,16 @@ def sources(count):
     return pad_rows(rows).to(device())
 
 
+@pytest.mark.parametrize("search", [greedy_search, partial(beam_search, patience=30)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_step_of_greedy_search_waits_once(seed, monkeypatch):
+def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
+    """Whoever ends: what they have written is fetched when all have."""
     model, src = random_model(seed).float().to(device()), sources(50)
-    with counted_before_each(transformer, "next_logits", monkeypatch) as (waited, before):
-        written = greedy_search(model, src, 60)
-        assert before[0] == 0 and waited.total() == len(before), waited
-    assert steps_between(before) == [1] * (len(before) - 1) and len(before) > 5
-    assert (written != PAD).sum() > 50
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_step_of_beam_search_waits_once_unless_a_sentence_is_done(seed, monkeypatch):
-    model, src = random_model(seed).float().to(device()), sources(3)
-    with counted_before_each(translation, "next_logits", monkeypatch) as (waited, before):
-        beam_search(model, src, 60, patience=30)
+    with counted_before_each(Transformer, "next_logits", monkeypatch) as (waited, before):
+        written = search(model, src, 60)
     steps = steps_between(before)
-    assert before[0] == 0 and len(steps) > 5 and min(steps) == 1, waited
-    assert sum(waits > 1 for waits in steps) <= 2, waited  # three sentences, the last is no step
-    assert max(steps) <= 5, waited
+    assert before[0] == 0 and len(steps) > 5 and steps == [1] * len(steps), waited
+    assert len(written) == 50
 
 
 def test_a_search_in_bfloat16_mixes_no_types():

@@ -1,0 +1,40 @@
+"""Prepares training data of any size: `python prepare.py --data FOLDER`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from notebooks.setup import Config
+
+from data_large.prepare import FOLDER, prepare
+from notebooks.support.errors import run_command
+from notebooks.support.options import parse_command
+
+
+@dataclass(frozen=True)
+class PrepareCommand:
+    """Prepare a data folder of any size. The same command again goes on where it stopped."""
+
+    settings: tyro.conf.OmitArgPrefixes[Config]
+    # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
+    data: Path = FOLDER
+    # preset, as in notebook 00; every option below changes one of its settings
+    config: str = "base"
+    # processes; by default as many as processors and 2 GiB of memory allow, at most 4
+    workers: int | None = None
+
+
+def prepare_command(argv):
+    """Parses, prepares, and says where the result is."""
+    command = parse_command(PrepareCommand, argv, "prepare.py", preset="base")
+    print(f"prepared in {prepare(command.data, command.settings, command.workers)}")
+    return 0
+
+
+def main(argv=None):
+    """The command line. Returns the exit status."""
+    return run_command(prepare_command, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

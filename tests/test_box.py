@@ -1,0 +1,142 @@
+"""The model in the box: it translates at once, is opened by name, and notices edited lessons."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from conftest import DEVICE, ROOT, run_python
+from notebooks.data_preparation import read_pairs
+from notebooks.setup import Config
+from notebooks.translation import Translator, bleu
+
+import train
+import translate
+from notebooks.support import box
+from notebooks.support.run_folder import BOX, RunFolder
+from notebooks.support.scoring import score
+
+VERBS = {"football": "踢", "the piano": "弹", "chess": "下", "tennis": "打", "in the garden": "玩"}
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A copy of what translating needs."""
+    folder = tmp_path / "course"
+    for name in ("notebooks", "data_small", "data_large"):
+        ignored = shutil.ignore_patterns("__pycache__", "prepared")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("utils.py", "translate.py", "train.py"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def edit(course, name, old, new):
+    """Edits a lesson's code."""
+    path = course / "notebooks" / f"{name}.ipynb"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def ask(course, code):
+    """What a program prints that has asked for the box."""
+    program = "from notebooks.support.box import the_box\nbox = the_box()\n" + code
+    done = run_python("-c", program, cwd=course, PYTHONPATH=str(course))
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_it_writes_the_verbs_of_play():
+    translator = box.the_box()
+    texts = [f"We play {what} every day." for what in VERBS]
+    for verb, written in zip(VERBS.values(), translator.translate(texts)):
+        assert verb in written, (verb, written)
+
+
+def test_it_is_on_the_cpu_in_float32_and_leaves_no_path():
+    assert box.the_box().model.tgt_embedding.lookup.weight.device.type == "cpu"
+    assert box.the_box().config.dtype == "float32"
+    text = (BOX / "made.json").read_text(encoding="utf-8")
+    assert "/" not in text and "command" not in json.loads(text)
+
+
+def test_its_scores_are_those_of_scores_json():
+    """On the first 250 sentences they cannot be compared; so all of them, greedily."""
+    told = json.loads((BOX / "scores.json").read_text(encoding="utf-8"))["test"]
+    pairs = read_pairs(ROOT / "data_small", "test", Config())
+    sources, references = (list(side) for side in zip(*pairs))
+    written = box.the_box().translate(sources, beam_size=1)
+    assert abs(bleu(written, references, "zh")[0] - told["greedy"]["bleu"]) < 0.1
+    assert told["beam"]["bleu"] > told["greedy"]["bleu"] > 35
+
+
+def test_the_list_of_definitions_is_that_of_the_lessons():
+    """After an edit of a lesson of the course: `make notebooks`, or tools/model.py --exports."""
+    assert json.loads(box.EXPORTS.read_text()) == box.all_definitions()
+    assert box.edited_names() == []
+
+
+def test_without_a_run_the_box_translates_and_says_so(course):
+    done = run_python(course / "translate.py", "He plays the violin.", PYTHONPATH=str(course))
+    assert done.returncode == 0 and "小提琴" in done.stdout, done.stderr
+    assert done.stdout.count("\n") == 1 and done.stderr.count("the model in the box") == 1
+
+
+def test_a_finished_run_comes_first_and_a_begun_one_does_not(
+    finished_run, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(box, "ROOT", tmp_path)
+    small = shutil.copytree(finished_run, tmp_path / "runs" / "small")
+    assert box.default_run() == small and str(small) in capsys.readouterr().err
+    newest = RunFolder(small).checkpoints()[-1] / "state.json"
+    state = json.loads(newest.read_text())
+    newest.write_text(json.dumps({**state, "finished": False}))
+    assert box.default_run() == BOX and "not finished" in capsys.readouterr().err
+    shutil.rmtree(small / "checkpoints")  # as a run that was copied without them
+    assert box.default_run() == small
+    (small / "model.safetensors").unlink()
+    assert box.default_run() == BOX
+
+
+def test_nothing_else_writes_into_it(small_data, capsys):
+    before = {path.name: path.read_bytes() for path in BOX.iterdir()}
+    options = ["--data", str(small_data), "--config", "tiny", "--run", str(BOX)]
+    for more in ([], ["--restart"]):
+        assert train.main([*options, *more]) == 2
+        assert "is the model in the box" in capsys.readouterr().err
+    score(BOX, small_data, "test", beam_size=1)
+    argv = ["--run", str(BOX), "--score", str(small_data), "--alpha", "auto"]
+    assert translate.main(argv) == 2 and "give --run" in capsys.readouterr().err
+    assert before == {path.name: path.read_bytes() for path in BOX.iterdir()}
+
+
+def test_edited_code_is_used_and_named(course):
+    edit(course, "06_feed_forward", "self.inner(x).relu()", "0 * self.inner(x).relu()")
+    printed, errors = ask(course, "print(box.translate(['We play football every day.'])[0])")
+    told = "the model in the box: your version of PositionwiseFeedForward is used"
+    assert printed[0] == told and len(printed) == 2, errors
+    plain = Translator.load(BOX).translate(["We play football every day."])
+    assert printed[1:] != plain
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("self.outer = nn.Linear(d_ff, d_model)", "self.other = nn.Linear(d_ff, d_model)"),
+        ("return self.outer(", "return self.nobody("),
+    ],
+)
+def test_weights_that_no_longer_fit_are_one_line_at_every_use(course, old, new):
+    edit(course, "06_feed_forward", old, new)
+    code = "for _ in 'ab':\n    try:\n        box.model\n    except Exception as error:\n"
+    code += "        print(*error._render_traceback_())"
+    printed, errors = ask(course, code)
+    assert len(printed) == 4 and len(set(printed[1:])) == 1, (printed, errors)
+    assert printed[1].startswith("the model in the box no longer fits your PositionwiseFeedForward")
+    assert "Undo the change" in printed[1] and "make run" in printed[1]
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="bit for bit is a promise for CPUs")
+def test_its_weights_are_rounded_to_16_bits():
+    for name, parameter in box.the_box().model.named_parameters():
+        assert torch.equal(parameter, parameter.half().float()), name

@@ -1,0 +1,125 @@
+"""Edit a class or a function of a lesson, save, and training and every search use your version.
+
+Each edit is made in a copy of the course, which then trains two steps and searches in a process of
+its own. What it prints is compared with what the course itself prints.
+"""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import ROOT, run_python
+
+# notebook, what is edited, the line, the edited line, what has to change
+EDITS = [
+    ("02", "InputEmbedding.forward", "self.lookup(ids) * self.scale", "self.lookup(ids)", "tgb"),
+    ("03", "Dropout.forward", "dropout(x, self.p,", "dropout(x, 0.9,", "t"),
+    ("03", "sinusoids", "angles.sin(), angles.cos()", "angles.cos(), angles.sin()", "tgb"),
+    ("03", "PositionalEncoding.forward", "x + self.table", "x - self.table", "tgb"),
+    ("04", "scaled_dot_product_attention", "weights @ value,", "-weights @ value,", "tgb"),
+    ("04", "MultiHeadAttention.forward", "self.output(heads", "self.output(-heads", "tgb"),
+    ("05", "LayerNorm.forward", "return F.layer_norm", "return -F.layer_norm", "tgb"),
+    ("06", "PositionwiseFeedForward.forward", "(x).relu())", "(x).tanh())", "tgb"),
+    ("07", "SublayerConnection.forward", "return x + self", "return x - self", "tgb"),
+    ("08", "EncoderLayer.forward", "return self.sublayers[1]", "return self.sublayers[0]", "tgb"),
+    ("08", "Encoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
+    ("09", "DecoderLayer.forward", "x = self.sublayers[1](x, look_across)", "pass", "tgb"),
+    ("09", "KeyValues", "return self.key, self.value", "return self.key, -self.value", "gb"),
+    ("09", "Decoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
+    ("10", "Generator.forward", "return self.projection(x)", "return -self.projection(x)", "tgb"),
+    ("10", "Transformer.forward", "return self.generator(", "return 2 * self.generator(", "t"),
+    ("10", "Transformer.decode", "return self.decoder(", "return -self.decoder(", "tgb"),
+    ("10", "Transformer.next_logits", "(hidden).float()", "(hidden).float().neg()", "gb"),
+    ("10", "length_limits", "sum(dim=1) + 10", "sum(dim=1) + 2", "gb"),
+    ("10", "GreedySearch.grow", "logits[:, -1].argmax", "(-logits[:, -1]).argmax", "g"),
+    ("11", "make_model", "std=config.d_model**-0.5", "std=1.0", "t"),
+    ("12", "LabelSmoothing.forward", "return F.cross_entropy", "return 2 * F.cross_entropy", "t"),
+    ("13", "BatchLoss.forward", "return self.criterion(", "return 2 * self.criterion(", "t"),
+    ("13", "evaluate", "return (sum(losses)", "return (2 * sum(losses)", "t"),
+    ("14", "linear_rate", "return peak * step", "return 2 * peak * step", "t"),
+    ("14", "noam_rate", "return d_model", "return 2 * d_model", "t"),
+    ("14", "make_optimizer", "betas=(0.9, 0.98)", "betas=(0.1, 0.98)", "t"),
+    ("15", "train_step", "    optimizer.step()", "    pass", "t"),
+    ("15", "train", "        scheduler.step()", "        pass", "t"),
+    ("16", "length_penalty", "return ((5 + length)", "return ((9 + length)", "b"),
+    ("16", "BeamSearch.grow", "+ logits.log_softmax", "- logits.log_softmax", "b"),
+    ("16", "BeamSearch.done", "return ~(possible", "return (possible", "b"),
+    ("16", "beam_search", "beam_size, alpha, patience)", "1, alpha, patience)", "b"),
+    ("16", "bleu", "return metric", "return 7, metric", "t"),
+]  # fmt: skip
+
+PROBE = """
+import notebooks, torch, json, sys
+from notebooks.data_preparation import EOS, pad_rows
+from notebooks.make_model import make_model
+from notebooks.setup import Config, replace
+from notebooks.support.training_run import run_training
+from notebooks.transformer import greedy_search
+from notebooks.translation import beam_search
+
+torch.set_num_threads(1)
+found = {"t": []}
+for schedule in ("linear", "noam"):
+    config = replace(Config.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
+                     warmup_steps=2, bleu_sentences=1, schedule=schedule)
+    for record in run_training(sys.argv[1], config, f"run-{schedule}"):
+        found["t"] += [record[name] for name in ("loss", "dev_loss", "dev_bleu")]
+torch.manual_seed(0)
+model = make_model(replace(config, dropout=0.0), 30, 30).eval()
+for parameter in model.parameters():
+    torch.nn.init.normal_(parameter, std=0.25)
+src = pad_rows([torch.randint(4, 30, (n,)).tolist() + [EOS] for n in range(1, 9)])
+found["g"] = greedy_search(model, src, 20)
+found["b"] = [hypotheses[:1] for hypotheses in beam_search(model, src, 20)]
+print(json.dumps(found))
+"""
+
+
+def copied(folder, notebook="", old="", new=""):
+    """A copy of the course with one edit."""
+    shutil.copytree(
+        ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copy(ROOT / "utils.py", folder)
+    if notebook:
+        (path,) = (folder / "notebooks").glob(f"{notebook}_*.ipynb")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cells = [
+            cell
+            for cell in content["cells"]
+            if "".join(cell["source"]).startswith("#| export") and old in "".join(cell["source"])
+        ]
+        assert len(cells) == 1 and "".join(cells[0]["source"]).count(old) == 1, (notebook, old)
+        cells[0]["source"] = "".join(cells[0]["source"]).replace(old, new)
+        path.write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(small_data, tmp_path_factory, request):
+    """For each edit, and for none, what the probe finds: two processes at a time."""
+    folder = tmp_path_factory.mktemp("courses")
+
+    def probe(name, *edit):
+        course = copied(folder / name, *edit)
+        done = run_python("-c", PROBE, small_data, cwd=course, PYTHONPATH=str(course))
+        shutil.rmtree(course)
+        return done.stderr if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+    wanted = {item.callspec.params["edit"][1] for item in request.session.items
+              if item.path == request.path and hasattr(item, "callspec")}  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        runs = {"": pool.submit(probe, "plain")}
+        for notebook, name, old, new, _ in EDITS:
+            if name in wanted:
+                runs[name] = pool.submit(probe, name, notebook, old, new)
+        return {name: run.result() for name, run in runs.items()}
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit[0]}-{edit[1]}")
+def test_training_and_searches_use_the_edited_version(edit, found):
+    _, name, _, _, changes = edit
+    assert isinstance(found[name], dict), found[name]
+    changed = {part for part in "tgb" if found[name][part] != found[""][part]}
+    assert changed == set(changes), "training, greedy search, beam search"

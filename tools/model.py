@@ -1,0 +1,101 @@
+"""The model in the box, data_small/model: `python tools/model.py [--run RUN]` makes it anew.
+
+RUN is a finished run, runs/small if none is named. Its weights are rounded to 16 bits, and the
+rounded weights are scored on the test set. With `--check` nothing is made: it says whether the
+model was trained on the corpus and with the settings that are here now. With `--exports` the list
+of the lessons' definitions is written, by which the box notices that a reader has changed one.
+"""
+
+import argparse
+import hashlib
+import shutil
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from notebooks.setup import Config
+
+from notebooks.support.box import EXPORTS, all_definitions
+from notebooks.support.errors import InputError, run_command
+from notebooks.support.files import read_json, write_json
+from notebooks.support.model_files import read_tensors, write_tensors
+from notebooks.support.run_folder import BOX, RunFolder
+from notebooks.support.scoring import score
+from utils import ROOT
+
+DATA = ROOT / "data_small"
+KEPT = ("time", "commit", "python", "torch", "processes")  # of made.json: no path, no machine
+
+
+def corpus():
+    """SHA-256 of train.tsv."""
+    return hashlib.sha256((DATA / "train.tsv").read_bytes()).hexdigest()
+
+
+def make_model(run):
+    """Writes the model in the box from a finished run."""
+    if not run.is_finished():
+        raise InputError(f"{run.path}: no finished run. Train it with: make run")
+    config = replace(run.read_config(), dtype="float32")  # the same on every processor
+    made = read_json(run.path / "made.json")
+    weights = read_tensors(run.path / "model.safetensors")
+    new = BOX.with_name("model.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    for side in ("src", "tgt"):
+        shutil.copyfile(run.path / f"vocabulary.{side}.json", new / f"vocabulary.{side}.json")
+    rounded = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
+    write_tensors(new / "model.safetensors", rounded)
+    write_json(new / "config.json", asdict(config))
+    write_json(new / "made.json", {
+        "by": "make run, then make model", **{name: made.get(name) for name in KEPT},
+        "train.tsv": corpus(),
+    })  # fmt: skip
+    scores, _, _ = score(new, DATA)
+    for row in scores.values():
+        del row["sentences_per_second"]  # of one machine
+    write_json(new / "scores.json", {"test": scores})
+    BOX.mkdir(exist_ok=True)
+    for path in new.iterdir():
+        path.replace(BOX / path.name)
+    new.rmdir()
+    print(f"{BOX.relative_to(ROOT)}: {scores}")
+
+
+def check():
+    """Says in a line each what the model in the box was made from that is not here any more."""
+    made, config = read_json(BOX / "made.json"), RunFolder(BOX).read_config()
+    differ = []
+    if made["train.tsv"] != corpus():
+        differ.append("another train.tsv")
+    wanted = asdict(replace(Config.preset("small"), dtype="float32"))
+    differ += [
+        f"{name} {value} instead of {wanted[name]}"
+        for name, value in asdict(config).items()
+        if value != wanted[name]
+    ]
+    if differ:
+        print(f"the model in the box was made with {', '.join(differ)}: make run, then make model")
+    else:
+        print("the model in the box was made from this corpus and these settings")
+
+
+def main(arguments=None):
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser("model.py", description="Makes the model in the box anew.")
+    parser.add_argument("--run", type=Path, default=ROOT / "runs" / "small", help="finished run")
+    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    parser.add_argument("--exports", action="store_true", help="only write support/exports.json")
+    options = parser.parse_args(arguments)
+    if options.check:
+        check()
+    elif options.exports:
+        write_json(EXPORTS, all_definitions())
+    else:
+        make_model(RunFolder(options.run))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, None))

@@ -1,0 +1,59 @@
+"""Trains a Transformer: `python train.py --data data_small --config small --run runs/small`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from notebooks.setup import Config
+
+from data_large.prepare import load_data
+from notebooks.support.errors import run_command
+from notebooks.support.options import parse_command
+from notebooks.support.processes import connected, processes
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.scoring import print_samples
+from notebooks.support.trackers import tracked
+from notebooks.support.training_run import run_training
+from utils import ROOT
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """Train a Transformer. The same command again goes on where it stopped."""
+
+    settings: tyro.conf.OmitArgPrefixes[Config]
+    data: Path = ROOT / "data_small"  # folder with train and dev: data_large/README.md has formats
+    config: str = "small"  # preset, as in notebook 00; the other options change it
+    run: Path | None = None  # folder that the run is written to; runs/CONFIG if not given
+    restart: bool = False  # begin anew, forgetting what the run folder holds
+    tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
+    plot: Path | None = None  # train nothing: draw the run's log into this picture file
+
+
+@connected()
+def train_command(argv):
+    """Parses, trains, and says how it ended."""
+    command = parse_command(TrainCommand, argv, "train.py", preset="small")
+    run = RunFolder(command.run or ROOT / "runs" / command.config)
+    if command.plot:
+        run.plot(command.plot)
+        return 0
+    on_log = tracked(print_samples, command.tracker, run.path)
+    options = command.restart, on_log, load_data
+    records = run_training(command.data, command.settings, run.path, *options)
+    evaluated = [record for record in records if "dev_loss" in record]
+    if processes().is_main_process and evaluated:
+        best = min(evaluated, key=lambda record: record["dev_loss"])
+        found = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
+        print(f"{run.path}: finished at step {records[-1]['step']}; {found}")
+    return 0
+
+
+def main(argv=None):
+    """The command line. Returns the exit status."""
+    return run_command(train_command, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,61 @@
+"""Translates with a trained model: `python translate.py "Good morning."`, or scores it."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from notebooks.translation import Translator
+
+from data_large.formats import read_split
+from notebooks.support.box import default_run
+from notebooks.support.errors import InputError, run_command
+from notebooks.support.options import parse_command
+from notebooks.support.scoring import print_alpha, print_scores, score
+from notebooks.support.stream import translate_lines
+
+
+@dataclass(frozen=True)
+class TranslateCommand:
+    """Translate with a trained run: a text, a file, or what is piped in. Or score a split."""
+
+    text: Annotated[tuple[str, ...], tyro.conf.Positional] = ()  # what to translate
+    run: Path | None = None  # folder that train.py wrote; runs/small, else the model in the box
+    input: Path | None = None  # UTF-8 file to translate, one sentence a line
+    beam_size: int = 4  # hypotheses kept at each step, at most 100; 1: greedy search
+    # length penalty: 0 favours short translations; auto: the best on dev, with --score, then kept
+    alpha: float | Literal["auto"] | None = None
+    score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF
+    split: str = "test"  # which split to score
+
+
+def translate_command(argv):
+    """Parses, then translates or scores."""
+    command = parse_command(TranslateCommand, argv, "translate.py")
+    beam_size, alpha = command.beam_size, command.alpha
+    if not (1 <= beam_size <= 100 and (alpha in (None, "auto") or 0 <= alpha <= 100)):
+        raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 100")
+    if alpha == "auto" and (not command.score or beam_size == 1):
+        raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
+    if bool(command.text) + bool(command.input) + bool(command.score) > 1:
+        raise InputError("more than one of a text, --input and --score is given: give one")
+    run = command.run or default_run()
+    if command.score:
+        split = command.split
+        print_scores(run, split, *score(run, command.score, split, beam_size, alpha, read_split))
+        if alpha == "auto":
+            print_alpha(run)
+        return 0
+    load = lambda: partial(Translator.load(run).translate, beam_size=beam_size, alpha=alpha)
+    translate_lines(load, command.text, command.input)
+    return 0
+
+
+def main(argv=None):
+    """The command line. Returns the exit status."""
+    return run_command(translate_command, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
