@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: run translate test lab bench bench-full train-large
+.PHONY: help run translate test lab bench bench-full train-large
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1: \2/p' Makefile
 
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
 	$(BIN)/python train.py --data data_small --config small --run runs/small

@@ -83,12 +83,13 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
     assert read == [10] * 4
 
 
-def test_a_model_that_does_something_with_its_logits_is_followed(monkeypatch):
+@pytest.mark.parametrize("change", [lambda x: 2 * (x / 2).tanh(), lambda x: x.mul_(3)])
+def test_a_model_that_does_something_with_its_logits_is_followed(monkeypatch, change):
     """Chunks call the generator later, so nothing may stand behind it; else there are no chunks."""
 
     class Capped(Transformer):
         def forward(self, *arguments):
-            return 2 * (super().forward(*arguments) / 2).tanh()
+            return change(super().forward(*arguments))
 
     model, batch = random_model(0), random_batch(0, [5, 2, 3], [4, 7, 1])
     model.__class__ = Capped

@@ -145,7 +145,7 @@ def test_translating_from_nowhere(capsys, tmp_path, finished_run):
         translate.main,
         ["--run", tmp_path / "none", "Hello."],
         "no such run folder",
-        "notebooks.training",
+        "python train.py",
     )
     assert_refused(
         capsys,

@@ -94,6 +94,8 @@ def test_data_flows_one_way():
     inside = {name: others & graph.keys() for name, others in graph.items()}
     assert list(graphlib.TopologicalSorter(inside).static_order())  # CycleError names a circle
     assert inside["utils"] == set() and sum(map(len, inside.values())) > 80
+    small = [name for name in graph if name.startswith("notebooks")]  # it needs no data_large
+    assert len(small) > 35 and not any("data_large" in " ".join(graph[name]) for name in small)
 
 
 def test_an_import_inside_a_function_would_be_found():
@@ -134,16 +136,18 @@ def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
         assert "return 1 / 0  # here" in done.stderr and "04_broken.ipynb" in done.stderr
 
 
-def test_run_as_a_program_and_in_a_kernel(package):
-    text = '#| export\nif __name__ == "__main__" and __spec__ is not None:\n    raise SystemExit(7)'
-    write_notebook(package / "06_program.ipynb", text)
+@pytest.mark.parametrize(
+    "module, program", [("training", "train.py"), ("translation", "translate.py")]
+)
+def test_a_lesson_is_no_program_and_says_what_is(module, program):
+    done = run_python("-m", f"notebooks.{module}", "--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Type instead: python {program} ...\n"
+
+
+def test_a_program_of_ones_own_may_be_a_notebook(package):
+    write_notebook(package / "06_program.ipynb", "#| export\nraise SystemExit(7)")
     assert run_in(package, "-m", "notebooks.program").returncode == 7
-    in_kernel = (
-        "from IPython.core.interactiveshell import InteractiveShell as S\n"
-        "import sys, types; s = S.instance();"
-        f"r = s.run_cell({text!r}); print(s.user_ns['__name__'], r.success)"
-    )
-    assert run_in(package, "-c", in_kernel).stdout.endswith("__main__ True\n")
 
 
 def test_torchrun(package):

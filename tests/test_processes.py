@@ -97,11 +97,13 @@ def take_steps():
     return found
 
 
-def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
-    done = run_python(*launch(), Path(__file__), tmp_path, PYTHONPATH=PATHS)
+@pytest.mark.parametrize("count", [2, 3])
+def test_some_processes_have_the_losses_and_gradients_of_one(tmp_path, count):
+    done = run_python(*launch(count=count), Path(__file__), tmp_path, PYTHONPATH=PATHS)
     assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
     one = take_steps()
-    first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in (0, 1))
+    ranks = (0, count - 1)
+    first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in ranks)
     assert first.keys() == one.keys()
     for name in one:
         assert torch.equal(first[name], second[name]), name

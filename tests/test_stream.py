@@ -137,7 +137,7 @@ def test_a_long_line_is_cut_and_named_by_its_number(finished_run, capsys):
 )
 def test_streams_that_are_closed(finished_run, closed, words):
     text = "" if closed == "<&-" else "Yes."
-    shell = f'exec "{sys.executable}" -m notebooks.translation --run "$0" {text} {closed}'
+    shell = f'exec "{sys.executable}" translate.py --run "$0" {text} {closed}'
     done = subprocess.run(["sh", "-c", shell, finished_run], cwd=ROOT, capture_output=True)
     assert done.returncode == 2 and done.stderr.startswith(b"error: ") and words in done.stderr
     assert done.stderr.count(b"\n") == 1

@@ -63,9 +63,9 @@ class LossInParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx, loss_of_part, parts, *parameters):
         losses, counts, ctx.gradients = [], [], None
-        for part in parts:
+        for rows in parts:
             with torch.enable_grad():
-                loss, count = loss_of_part(part)
+                loss, count = loss_of_part(rows)
             new = torch.autograd.grad(loss, parameters, materialize_grads=True)
             if ctx.gradients is None:
                 ctx.gradients = new
@@ -106,7 +106,7 @@ class LogitsLater:
 
     def __init__(self, batch_loss, places):
         self.batch_loss, self.places = batch_loss, places
-        self.read, self.was_right = None, False
+        self.read, self.version, self.was_right = None, 0, False
 
     def __enter__(self):
         loss = self.batch_loss
@@ -120,13 +120,13 @@ class LogitsLater:
 
     def keep(self, hidden):
         """In the generator's place: what it was to read."""
-        self.read = hidden
+        self.read, self.version = hidden, hidden._version  # which changes in place count up
         return hidden
 
     def loss_of(self, hidden, targets):
         """In the criterion's place: the loss of all places, some at a time."""
-        shape = self.read.flatten(0, 1).shape
-        self.was_right = hidden.data_ptr() == self.read.data_ptr() and hidden.shape == shape
+        same = hidden.data_ptr() == self.read.data_ptr() and hidden.numel() == self.read.numel()
+        self.was_right = same and hidden._version == self.version
         if not self.was_right:
             return hidden.sum()  # not used
         parts = zip(hidden.split(self.places), targets.split(self.places))
