@@ -21,10 +21,21 @@ from notebooks.support.text_files import (
 )
 
 LANGUAGES = {
-    "en": "english", "zh": "chinese", "de": "german", "fr": "french", "es": "spanish",
-    "it": "italian", "ru": "russian", "ja": "japanese", "ko": "korean", "pt": "portuguese",
-    "nl": "dutch", "ar": "arabic", "tr": "turkish", "cs": "czech",
-}  # fmt: skip
+    "en": "english",
+    "zh": "chinese",
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "it": "italian",
+    "ru": "russian",
+    "ja": "japanese",
+    "ko": "korean",
+    "pt": "portuguese",
+    "nl": "dutch",
+    "ar": "arabic",
+    "tr": "turkish",
+    "cs": "czech",
+}
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a table that are held at a time
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}

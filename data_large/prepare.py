@@ -98,10 +98,12 @@ def clean_split(folder, data, split, config, workers):
     extension, files = find_files(data, split, config)
     try:
         blocks = datasets.Dataset.from_generator(
-            read_blocks, datasets.Features.from_arrow_schema(BLOCKS), str(folder / "blocks"),
+            read_blocks,
+            datasets.Features.from_arrow_schema(BLOCKS),
+            str(folder / "blocks"),
             gen_kwargs=dict(extension=extension, files=tuple(files), config=config),
             writer_batch_size=16,
-        )  # fmt: skip
+        )
     except datasets.exceptions.DatasetGenerationError as error:
         raise error.__cause__ from None
     arguments = dict(extension=extension, clean=split == "train", config=config)
@@ -199,11 +201,17 @@ def map_rows(rows, function, path, schema, workers, arguments, batch_size=1000, 
 
     try:
         rows.map(
-            function, batched=True, batch_size=batch_size, fn_kwargs=arguments, **options,
+            function,
+            batched=True,
+            batch_size=batch_size,
+            fn_kwargs=arguments,
+            **options,
             num_proc=min(workers, -(-len(rows) // batch_size)) if workers > 1 else None,
-            features=datasets.Features.from_arrow_schema(schema), remove_columns=rows.column_names,
-            cache_file_name=str(path), new_fingerprint=path.stem,
-        )  # fmt: skip
+            features=datasets.Features.from_arrow_schema(schema),
+            remove_columns=rows.column_names,
+            cache_file_name=str(path),
+            new_fingerprint=path.stem,
+        )
     except Exception as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # and an error in clearing up
             raise error.__context__ from None

@@ -48,10 +48,14 @@ def make_model(run):
     rounded = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
     write_tensors(new / "model.safetensors", rounded)
     write_json(new / "config.json", asdict(config))
-    write_json(new / "made.json", {
-        "by": "make run, then make model", **{name: made.get(name) for name in KEPT},
-        "train.tsv": corpus(),
-    })  # fmt: skip
+    write_json(
+        new / "made.json",
+        {
+            "by": "make run, then make model",
+            **{name: made.get(name) for name in KEPT},
+            "train.tsv": corpus(),
+        },
+    )
     scores, _, _ = score(new, DATA)
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine

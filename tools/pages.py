@@ -221,10 +221,14 @@ def build(root, folder):
     characters = set(string.printable + DRAWN)
     for path, notebook in sources.items():
         resources = {
-            "unique_key": path.stem, "output_files_dir": "images", "source": path,
-            "title": title_of(notebook), "page": pages[path],
-            "previous": link(before.get(path)), "following": link(after.get(path)),
-        }  # fmt: skip
+            "unique_key": path.stem,
+            "output_files_dir": "images",
+            "source": path,
+            "title": title_of(notebook),
+            "page": pages[path],
+            "previous": link(before.get(path)),
+            "following": link(after.get(path)),
+        }
         try:
             text, resources = exporter.from_notebook_node(notebook, resources)
         except PagesError as error:

@@ -23,11 +23,24 @@ from grade import FOLDED, tagged
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = (
-    ".ci/", ".pre-commit-config.yaml", "CONTRIBUTING.md", "tools/", "notebooks/README.md",
-    "tests/benchmarks/ablation.py", "tests/fuzz.py", "tests/prose.py", "tests/test_ablation.py",
-    "tests/test_box.py", "tests/test_exercises.py", "tests/test_fuzz.py", "tests/test_notebooks.py",
-    "tests/test_pages.py", "tests/test_student.py", "tests/test_tidy.py", "tests/versions.md",
-)  # fmt: skip
+    ".ci/",
+    ".pre-commit-config.yaml",
+    "CONTRIBUTING.md",
+    "tools/",
+    "notebooks/README.md",
+    "tests/benchmarks/ablation.py",
+    "tests/fuzz.py",
+    "tests/prose.py",
+    "tests/test_ablation.py",
+    "tests/test_box.py",
+    "tests/test_exercises.py",
+    "tests/test_fuzz.py",
+    "tests/test_notebooks.py",
+    "tests/test_pages.py",
+    "tests/test_student.py",
+    "tests/test_tidy.py",
+    "tests/versions.md",
+)
 HOW_TO_WORK = (ROOT / "tools" / "student.md").read_text(encoding="utf-8")  # the copy's own section
 CHANGES = {  # file: [(what is there, what the copy has instead)]
     "Makefile": [

@@ -39,8 +39,20 @@ def environment(name):
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     uv("venv", "--quiet", "--clear", "--python", sys.executable, folder)
     chosen = folder / "requirements.txt"
-    uv("pip", "compile", "--quiet", "--resolution", RESOLUTIONS[name], "--extra", "dev",
-       "--python-version", python, "--output-file", chosen, "pyproject.toml")  # fmt: skip
+    uv(
+        "pip",
+        "compile",
+        "--quiet",
+        "--resolution",
+        RESOLUTIONS[name],
+        "--extra",
+        "dev",
+        "--python-version",
+        python,
+        "--output-file",
+        chosen,
+        "pyproject.toml",
+    )
     uv("pip", "install", "--quiet", "--python", folder, "--requirement", chosen)
     uv("pip", "install", "--quiet", "--python", folder, "--no-deps", "--editable", ROOT)
     return folder
@@ -83,11 +95,14 @@ def write_report(results):
     rows += [[f"**{test}**", *(results[column][1][test] for column in names)] for test in TESTS]
     where = f"Python {platform.python_version()}, {platform.machine()}"
     lines = [
-        "# The lowest and the newest versions", "",
-        f"Written by `make versions` on {datetime.date.today()}, {where}.", "",
-        f"| | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|",
+        "# The lowest and the newest versions",
+        "",
+        f"Written by `make versions` on {datetime.date.today()}, {where}.",
+        "",
+        f"| | {' | '.join(names)} |",
+        "| --- " * (len(names) + 1) + "|",
         *(f"| {' | '.join(row)} |" for row in rows),
-    ]  # fmt: skip
+    ]
     REPORT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

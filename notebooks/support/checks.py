@@ -8,11 +8,29 @@ from typing import Literal, get_args, get_origin
 from notebooks.support.errors import InputError
 
 # the names from `step` on stand in the record of a run, which run_folder.py checks likewise
-ZERO_IS_FINE = {"dropout", "smoothing", "patience", "bleu_sentences", "seed",
-                "step", "epoch", "batch", "best_loss", "stale", "loss", "tokens"}  # fmt: skip
+ZERO_IS_FINE = {
+    "dropout",
+    "smoothing",
+    "patience",
+    "bleu_sentences",
+    "seed",
+    "step",
+    "epoch",
+    "batch",
+    "best_loss",
+    "stale",
+    "loss",
+    "tokens",
+}
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
-HIGHEST = {"dropout": 0.999, "smoothing": 0.999, "num_layers": 1000, "d_model": 2**16,
-           "d_ff": 2**18, "seed": 2**63 - 1}  # fmt: skip
+HIGHEST = {
+    "dropout": 0.999,
+    "smoothing": 0.999,
+    "num_layers": 1000,
+    "d_model": 2**16,
+    "d_ff": 2**18,
+    "seed": 2**63 - 1,
+}
 
 
 def check_setting(name, kind, value):
@@ -52,21 +70,28 @@ def check_config(config):
     check_name("src", config.src)
     check_name("tgt", config.tgt)
     if config.d_model % config.num_heads:
-        raise InputError(f"num_heads {config.num_heads} does not divide d_model {config.d_model}: "
-                         "choose one that does")  # fmt: skip
+        raise InputError(
+            f"num_heads {config.num_heads} does not divide d_model {config.d_model}: "
+            "choose one that does"
+        )
     if config.d_model % 2:
-        raise InputError(f"d_model {config.d_model} is odd: positions need pairs of sine and "
-                         "cosine, choose an even one")  # fmt: skip
+        raise InputError(
+            f"d_model {config.d_model} is odd: positions need pairs of sine and "
+            "cosine, choose an even one"
+        )
     kinds = (config.src_segmentation, config.tgt_segmentation)
     if config.sharing == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
-        raise InputError("three-way sharing needs subwords on both sides or on neither: "
-                         "change one segmentation")  # fmt: skip
+        raise InputError(
+            "three-way sharing needs subwords on both sides or on neither: change one segmentation"
+        )
     if config.src == config.tgt:
         raise InputError(f"src and tgt are both {config.src!r}: give two languages")
     if config.batch_tokens <= config.max_length:
-        raise InputError(f"batch_tokens {config.batch_tokens} does not hold one sentence of "
-                         f"max_length {config.max_length} and its end mark: choose at least "
-                         f"{config.max_length + 1}")  # fmt: skip
+        raise InputError(
+            f"batch_tokens {config.batch_tokens} does not hold one sentence of "
+            f"max_length {config.max_length} and its end mark: choose at least "
+            f"{config.max_length + 1}"
+        )
 
 
 def check_kept(data, split, pairs, config):

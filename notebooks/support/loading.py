@@ -34,9 +34,13 @@ class Share(Sampler):
 def load_ahead(dataset, share):
     """The batches of a `Share` in a DataLoader: on a GPU workers prepare them in pinned memory."""
     return make_dataloader(
-        dataset, share, num_workers=WORKERS, persistent_workers=WORKERS > 0,
-        pin_memory=WORKERS > 0, worker_init_fn=outlive_sigterm,
-    )  # fmt: skip
+        dataset,
+        share,
+        num_workers=WORKERS,
+        persistent_workers=WORKERS > 0,
+        pin_memory=WORKERS > 0,
+        worker_init_fn=outlive_sigterm,
+    )
 
 
 def outlive_sigterm(_):

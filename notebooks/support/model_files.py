@@ -25,10 +25,16 @@ def save_tokenizer(tokenizer, path):
     """Writes everything that `load_tokenizer` needs into one JSON file."""
     segmenter = tokenizer.segmenter
     model = segmenter.model.to_str() if isinstance(segmenter, SubwordSegmenter) else None
-    write_json(Path(path), {
-        "tokens": tokenizer.vocabulary.tokens, "language": getattr(segmenter, "language", None),
-        "subwords": model, "segmenter": type(segmenter).__name__,
-    }, indent=None)  # fmt: skip
+    write_json(
+        Path(path),
+        {
+            "tokens": tokenizer.vocabulary.tokens,
+            "language": getattr(segmenter, "language", None),
+            "subwords": model,
+            "segmenter": type(segmenter).__name__,
+        },
+        indent=None,
+    )
 
 
 def load_tokenizer(path):

@@ -28,10 +28,18 @@ COLOURS = {
     "lit": "#F0E442",
 }
 CJK_FONTS = (
-    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
-    "Microsoft YaHei", "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "SimHei",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Noto Sans CJK JP",
     "Arial Unicode MS",
-)  # fmt: skip
+)
 
 
 def cjk_font():
@@ -86,21 +94,32 @@ MAP = [
     (3, "03 positional encoding", 5.2, 1.95, 3.2, 0.55),
     (8, "08 encoder: N layers", 0.2, 2.75, 3.8, 5.15),
     (9, "09 decoder: N layers", 4.9, 2.75, 3.9, 7.05),
-    (5, "05 norm", 0.6, 3.4, 3.2, 0.42), (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
-    (7, "07 add", 0.6, 4.49, 3.2, 0.42), (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
-    (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55), (7, "07 add", 0.6, 6.39, 3.2, 0.42),
-    (5, "05 norm", 0.6, 7.3, 3.2, 0.42), (5, "05 norm", 5.2, 3.4, 3.2, 0.42),
-    (4, "04 masked self-attention", 5.2, 3.88, 3.2, 0.55), (7, "07 add", 5.2, 4.49, 3.2, 0.42),
-    (5, "05 norm", 5.2, 5.3, 3.2, 0.42), (4, "04 cross-attention", 5.2, 5.78, 3.2, 0.55),
-    (7, "07 add", 5.2, 6.39, 3.2, 0.42), (5, "05 norm", 5.2, 7.2, 3.2, 0.42),
-    (6, "06 feed-forward", 5.2, 7.68, 3.2, 0.55), (7, "07 add", 5.2, 8.29, 3.2, 0.42),
-    (5, "05 norm", 5.2, 9.2, 3.2, 0.42), (10, "10 generator", 5.2, 10.15, 3.2, 0.6),
+    (5, "05 norm", 0.6, 3.4, 3.2, 0.42),
+    (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
+    (7, "07 add", 0.6, 4.49, 3.2, 0.42),
+    (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
+    (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55),
+    (7, "07 add", 0.6, 6.39, 3.2, 0.42),
+    (5, "05 norm", 0.6, 7.3, 3.2, 0.42),
+    (5, "05 norm", 5.2, 3.4, 3.2, 0.42),
+    (4, "04 masked self-attention", 5.2, 3.88, 3.2, 0.55),
+    (7, "07 add", 5.2, 4.49, 3.2, 0.42),
+    (5, "05 norm", 5.2, 5.3, 3.2, 0.42),
+    (4, "04 cross-attention", 5.2, 5.78, 3.2, 0.55),
+    (7, "07 add", 5.2, 6.39, 3.2, 0.42),
+    (5, "05 norm", 5.2, 7.2, 3.2, 0.42),
+    (6, "06 feed-forward", 5.2, 7.68, 3.2, 0.55),
+    (7, "07 add", 5.2, 8.29, 3.2, 0.42),
+    (5, "05 norm", 5.2, 9.2, 3.2, 0.42),
+    (10, "10 generator", 5.2, 10.15, 3.2, 0.6),
     (11, "11 make_model:\nthe first weights", 9.6, 10.0, 2.8, 0.95),
-    (12, "12 label smoothing", 9.6, 8.7, 2.8, 0.6), (13, "13 loss", 9.6, 7.4, 2.8, 0.6),
+    (12, "12 label smoothing", 9.6, 8.7, 2.8, 0.6),
+    (13, "13 loss", 9.6, 7.4, 2.8, 0.6),
     (14, "14 optimiser\nand schedule", 9.6, 5.6, 2.8, 0.95),
     (15, "15 training:\nagain and again", 9.6, 3.8, 2.8, 0.95),
-    (16, "16 translation", 9.6, 2.3, 2.8, 0.6), (0, "00 setup", 9.6, 1.0, 2.8, 0.6),
-]  # fmt: skip
+    (16, "16 translation", 9.6, 2.3, 2.8, 0.6),
+    (0, "00 setup", 9.6, 1.0, 2.8, 0.6),
+]
 # What one layer is: left, bottom, width, height.
 LAYERS = [(0.3, 3.13, 3.6, 3.82), (5.1, 3.13, 3.6, 5.72)]
 # Each is a line through points. The first three: the memory, the scores, the Chinese that the loss
@@ -109,13 +128,25 @@ ARROWS = [
     [(3.8, 7.51), (4.45, 7.51), (4.45, 6.05), (5.2, 6.05)],
     [(8.4, 10.45), (9.25, 10.45), (9.25, 7.7), (9.6, 7.7)],
     [(8.4, 0.3), (12.75, 0.3), (12.75, 7.7), (12.4, 7.7)],
-    [(2.2, 0.6), (2.2, 1.1)], [(6.8, 0.6), (6.8, 1.1)], [(2.2, 1.65), (2.2, 1.95)],
-    [(6.8, 1.65), (6.8, 1.95)], [(2.2, 2.5), (2.2, 3.4)], [(6.8, 2.5), (6.8, 3.4)],
-    [(2.2, 4.91), (2.2, 5.3)], [(6.8, 4.91), (6.8, 5.3)], [(6.8, 6.81), (6.8, 7.2)],
-    [(2.2, 6.81), (2.2, 7.3)], [(6.8, 8.71), (6.8, 9.2)], [(6.8, 9.62), (6.8, 10.15)],
-    [(11, 8.7), (11, 8)], [(11, 7.4), (11, 6.55)], [(11, 5.6), (11, 4.75)],
-    [(9.6, 10.8), (8.95, 10.8)], [(9.6, 4.27), (8.95, 4.27)], [(8.95, 2.6), (9.6, 2.6)],
-]  # fmt: skip
+    [(2.2, 0.6), (2.2, 1.1)],
+    [(6.8, 0.6), (6.8, 1.1)],
+    [(2.2, 1.65), (2.2, 1.95)],
+    [(6.8, 1.65), (6.8, 1.95)],
+    [(2.2, 2.5), (2.2, 3.4)],
+    [(6.8, 2.5), (6.8, 3.4)],
+    [(2.2, 4.91), (2.2, 5.3)],
+    [(6.8, 4.91), (6.8, 5.3)],
+    [(6.8, 6.81), (6.8, 7.2)],
+    [(2.2, 6.81), (2.2, 7.3)],
+    [(6.8, 8.71), (6.8, 9.2)],
+    [(6.8, 9.62), (6.8, 10.15)],
+    [(11, 8.7), (11, 8)],
+    [(11, 7.4), (11, 6.55)],
+    [(11, 5.6), (11, 4.75)],
+    [(9.6, 10.8), (8.95, 10.8)],
+    [(9.6, 4.27), (8.95, 4.27)],
+    [(8.95, 2.6), (9.6, 2.6)],
+]
 
 
 def shortcut(left, bottom, width, height):
@@ -140,8 +171,9 @@ def series_map(notebook, notes=()):
         colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
         line = "--" if frame and number == 10 else "-"
         shape = "round,pad=0,rounding_size=0.12"
-        box = FancyBboxPatch((left, bottom), width, height, shape, fc=colour, ec="#555555",
-                             lw=0.8, ls=line)  # fmt: skip
+        box = FancyBboxPatch(
+            (left, bottom), width, height, shape, fc=colour, ec="#555555", lw=0.8, ls=line
+        )
         axis.add_patch(box)
         if frame:  # the name left of the arrow that comes in, what it holds on the right
             name, _, holds = label.partition(": ")
@@ -171,9 +203,16 @@ def series_map(notebook, notes=()):
     show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
 
 
-SIDES = [(7, 0, "left", "center"), (-7, 0, "right", "center"), (0, 6, "center", "bottom"),
-         (0, -6, "center", "top"), (5, 5, "left", "bottom"), (-5, 5, "right", "bottom"),
-         (5, -5, "left", "top"), (-5, -5, "right", "top")]  # fmt: skip
+SIDES = [
+    (7, 0, "left", "center"),
+    (-7, 0, "right", "center"),
+    (0, 6, "center", "bottom"),
+    (0, -6, "center", "top"),
+    (5, 5, "left", "bottom"),
+    (-5, 5, "right", "bottom"),
+    (5, -5, "left", "top"),
+    (-5, -5, "right", "top"),
+]
 
 
 def label_points(axis, points, names, colours):
@@ -235,10 +274,12 @@ class AttentionViewer(anywidget.AnyWidget):
         return {
             kind: {
                 "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 4).tolist(),
-                "queries": list(queries), "keys": list(keys), "colour": COLOURS[kind],
+                "queries": list(queries),
+                "keys": list(keys),
+                "colour": COLOURS[kind],
             }
             for kind, (weights, queries, keys) in maps.items()
-        }  # fmt: skip
+        }
 
     def _repr_mimebundle_(self, **options):
         """The widget, and the picture that front ends show when no kernel runs."""

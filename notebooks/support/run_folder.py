@@ -49,8 +49,16 @@ from utils import ROOT, device
 
 # a trained model that comes along; only `make model` writes there
 BOX = ROOT / "data_small" / "model"
-FILES = ["search.json", "scores.json", "log.jsonl", "model.safetensors", "made.json",
-         "vocabulary.src.json", "vocabulary.tgt.json", "config.json"]  # fmt: skip
+FILES = [
+    "search.json",
+    "scores.json",
+    "log.jsonl",
+    "model.safetensors",
+    "made.json",
+    "vocabulary.src.json",
+    "vocabulary.tgt.json",
+    "config.json",
+]
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
@@ -345,10 +353,18 @@ class RunFolder:
         seconds = self.until - self.began
         speed = (tokens - self.before) / seconds
         self.check_numbers(loss, self.norm, more.get("dev_loss", 0))
-        record = {"step": self.progress.step, "epoch": self.progress.epoch, "loss": loss,
-                  "learning_rate": self.learning_rate, "grad_norm": float(self.norm), **more,
-                  "tokens_per_second": speed, "seconds": seconds,
-                  "time": now(), "memory_mib": memory()}  # fmt: skip
+        record = {
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "loss": loss,
+            "learning_rate": self.learning_rate,
+            "grad_norm": float(self.norm),
+            **more,
+            "tokens_per_second": speed,
+            "seconds": seconds,
+            "time": now(),
+            "memory_mib": memory(),
+        }
         self.records.append(record)
         self.bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
         if processes().is_main_process:
@@ -452,11 +468,17 @@ def what_makes_it():
         commit = ""
     gpu = torch.cuda.get_device_name() if device().type == "cuda" else ""
     words = [os.fsencode(word).decode(errors="backslashreplace") for word in sys.argv]
-    return {"command": words, "time": now(), "commit": commit or None,
-            "python": platform.python_version(), "torch": torch.__version__,
-            "system": platform.platform(), "device": f"{device()} {gpu}".strip(),
-            "threads": torch.get_num_threads(),
-            "processes": processes().num_processes}  # fmt: skip
+    return {
+        "command": words,
+        "time": now(),
+        "commit": commit or None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.platform(),
+        "device": f"{device()} {gpu}".strip(),
+        "threads": torch.get_num_threads(),
+        "processes": processes().num_processes,
+    }
 
 
 def step_folders(folder, ending):

@@ -35,10 +35,14 @@ def run_training(data, config, run, restart=False, on_log=None, load=load_data):
     if processes().is_main_process:
         size = sum(parameter.numel() for parameter in model.parameters())
         left_out = f"{train_set.dropped} longer ones left out"
-        print(f"{Path(data).name}: {len(train_set):,} pairs to train on, {left_out}; "
-              f"{len(dev_set)} for dev")  # fmt: skip
-        print(f"vocabularies of {len(source):,} and {len(target):,} tokens, {size:,} parameters, "
-              f"{config.dtype} on {device()}")  # fmt: skip
+        print(
+            f"{Path(data).name}: {len(train_set):,} pairs to train on, {left_out}; "
+            f"{len(dev_set)} for dev"
+        )
+        print(
+            f"vocabularies of {len(source):,} and {len(target):,} tokens, {size:,} parameters, "
+            f"{config.dtype} on {device()}"
+        )
     sample = sample_of(train_set, len(dev_set))
 
     def measure():
