@@ -81,6 +81,9 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
     read.clear()
     evaluate(WrappedLoss(model, LabelSmoothing(0), replace(TINY, accumulate=4)), [batch])
     assert read == [10] * 4
+    read.clear()
+    evaluate(WrappedLoss(model, LabelSmoothing(0), TINY), [batch])
+    assert read == [16, 16, 8]
 
 
 @pytest.mark.parametrize("change", [lambda x: 2 * (x / 2).tanh(), lambda x: x.mul_(3)])

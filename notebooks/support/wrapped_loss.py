@@ -120,13 +120,13 @@ class LogitsLater:
 
     def keep(self, hidden):
         """In the generator's place: what it was to read."""
-        self.read, self.version = hidden, hidden._version  # which changes in place count up
+        self.read, self.version = hidden, version_of(hidden)
         return hidden
 
     def loss_of(self, hidden, targets):
         """In the criterion's place: the loss of all places, some at a time."""
         same = hidden.data_ptr() == self.read.data_ptr() and hidden.numel() == self.read.numel()
-        self.was_right = same and hidden._version == self.version
+        self.was_right = same and version_of(hidden) == self.version
         if not self.was_right:
             return hidden.sum()  # not used
         parts = zip(hidden.split(self.places), targets.split(self.places))
@@ -136,6 +136,11 @@ class LogitsLater:
     def loss_of_some(self, hidden, targets):
         """What the two do for some places."""
         return self.criterion(self.generator(hidden), targets)
+
+
+def version_of(tensor):
+    """How often it was changed in place; inference mode does not count."""
+    return None if tensor.is_inference() else tensor._version
 
 
 class Called(nn.Module):
