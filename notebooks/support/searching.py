@@ -20,9 +20,9 @@ def run_search(model, src, search):
     while len(numbers):
         search.grow(model.next_logits(search, memory, src_mask, cache))
         done = search.done()
-        order = done.int().argsort(stable=True)  # who goes on comes first
         count = len(done) - int(done.sum())  # a GPU is waited for here, once a step
         if count < len(done):
+            order = done.int().argsort(stable=True)  # who goes on comes first
             going, ended = order[:count], order[count:]
             part = copy.copy(search)
             part.select(ended)
