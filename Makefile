@@ -26,10 +26,10 @@ lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
 
 bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
-	$(BIN)/python tests/benchmarks/bench.py
+	$(BIN)/python benchmarks/bench.py
 
 bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
-	$(BIN)/python tests/benchmarks/bench.py --full
+	$(BIN)/python benchmarks/bench.py --full
 
 DATA ?= data_large
 RUN ?= runs/large
@@ -74,7 +74,7 @@ test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator,
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/support/ablation.json
-	$(BIN)/python tests/benchmarks/ablation.py
+	$(BIN)/python benchmarks/ablation.py
 
 EXAMPLES ?= 10000
 SEED ?= 0

@@ -17,7 +17,7 @@ from notebooks.support import training_run
 from notebooks.support.proofs import shake
 from notebooks.support.wrapped_loss import WrappedLoss
 
-sys.path.append(str(ROOT / "tests" / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 import ablation
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)

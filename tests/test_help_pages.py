@@ -4,7 +4,7 @@ import sys
 
 from utils import ROOT
 
-sys.path.append(str(ROOT / "tests" / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 
 from help_pages import HELD_BACK, help_pairs, main, split
 

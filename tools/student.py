@@ -28,7 +28,7 @@ LEFT_OUT = (
     "CONTRIBUTING.md",
     "tools/",
     "notebooks/README.md",
-    "tests/benchmarks/ablation.py",
+    "benchmarks/ablation.py",
     "tests/fuzz.py",
     "tests/prose.py",
     "tests/test_ablation.py",

@@ -6,7 +6,7 @@ import gc
 import os
 
 # Threads that wait for each other do so busily. On Linux they do it for so long that beside another
-# busy program a training step takes many times as long (tests/benchmarks/machine.py measures it).
+# busy program a training step takes many times as long (benchmarks/machine.py measures it).
 # PyTorch's OpenMP reads this when it is loaded.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -1,6 +1,6 @@
 """Throughput of two processes against one, each with one thread.
 
-`python tests/benchmarks/processes.py [preset]`. Runs alternate; the median of the target tokens per
+`python benchmarks/processes.py [preset]`. Runs alternate; the median of the target tokens per
 second, the first record of each run (its warm-up) left out.
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def throughput(preset, processes, folder, steps=120):

@@ -2,7 +2,7 @@
 
     apt-get download libreoffice-help-en-us libreoffice-help-de
     for package in libreoffice-help-*.deb; do dpkg -x $package help; done
-    python tests/benchmarks/help_pages.py help/usr/share/libreoffice/help runs/help
+    python benchmarks/help_pages.py help/usr/share/libreoffice/help runs/help
 
 A paragraph has the same name in all languages. What two languages say alike is left out, and so is
 what is said again: no English side occurs twice, no German side of train in dev or test.

@@ -1,6 +1,6 @@
 """A laptop's side of it: start-up, a busy machine, memory. 9 minutes on 2 cores; prints a table.
 
-    python tests/benchmarks/machine.py [start] [busy] [memory]
+    python benchmarks/machine.py [start] [busy] [memory]
 
 Each figure is taken beside another in the same minute: a command beside `import torch`, training
 as it is beside training without our setting of OpenMP, quiet beside busy.

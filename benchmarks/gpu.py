@@ -1,4 +1,4 @@
-"""What a GPU makes of `base`: `python tests/benchmarks/gpu.py [batch tokens]`, a minute.
+"""What a GPU makes of `base`: `python benchmarks/gpu.py [batch tokens]`, a minute.
 
 Trains on random sentences of 10 to 60 tokens, 32,000 different ones, beside PyTorch's
 nn.Transformer and Hugging Face's Marian with the same loss, optimiser and precision, by turns.

@@ -1,6 +1,6 @@
 """Preparation and training killed with SIGKILL at ten random moments each.
 
-`python tests/benchmarks/kill.py` (some minutes): after each kill the same command is started again.
+`python benchmarks/kill.py` (some minutes): after each kill the same command is started again.
 At the end everything must equal a run that nothing disturbed: Arrow contents, weights, Adam's
 moments, state.json, and the log but for its times.
 """
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 

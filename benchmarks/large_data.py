@@ -1,5 +1,5 @@
 """What preparing millions of pairs takes:
-`python tests/benchmarks/large_data.py --pairs 5200000 --folder DIR`.
+`python benchmarks/large_data.py --pairs 5200000 --folder DIR`.
 
 Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of
 translation2019zh, prepares them with `python prepare.py`, and prints as JSON: seconds of each
