@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from notebooks.setup import Config
 
 from data_large.prepare import FOLDER, prepare
+from notebooks.setup import Config
 from notebooks.support.errors import run_command
 from notebooks.support.options import parse_command
 
 
 @dataclass(frozen=True)
 class PrepareCommand:
-    """Prepare a data folder of any size. The same command again goes on where it stopped."""
+    """Prepare a data folder of any size, once: the same command again finds it done."""
 
     settings: tyro.conf.OmitArgPrefixes[Config]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md

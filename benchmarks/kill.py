@@ -1,7 +1,7 @@
 """Preparation and training killed with SIGKILL at ten random moments each.
 
 `python benchmarks/kill.py` (some minutes): after each kill the same command is started again.
-At the end everything must equal a run that nothing disturbed: Arrow contents, weights, Adam's
+At the end everything must equal a run that nothing disturbed: ids, weights, Adam's
 moments, state.json, and the log but for its times.
 """
 

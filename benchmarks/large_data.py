@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config
-
 from utils import ROOT
 
 CHUNK = 10_000  # pairs written at a time

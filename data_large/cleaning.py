@@ -1,13 +1,12 @@
 """Which pairs are fit to learn from, and why the others are not."""
 
 import hashlib
-import re
 import unicodedata
 
 import numpy as np
 
-from data_large.formats import LANGUAGES
 from notebooks.support.errors import InputError
+from notebooks.support.languages import in_script
 from notebooks.support.text_files import strip_pair
 
 # What is cleaned from train. Of the 30,279 pairs of data_small/train.tsv the ratio drops 1
@@ -15,14 +14,6 @@ from notebooks.support.text_files import strip_pair
 MAX_CHARACTERS = 2_000  # on a side
 RATIO_CHINESE = (1, 8)  # characters of the other language for one of Chinese; English has 3.3
 RATIO = (1 / 4, 4)  # characters of one side for one of the other, for other languages
-LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
-SCRIPTS = {code: re.compile(LATIN) for code in LANGUAGES} | {
-    "zh": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"),
-    "ja": re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d]"),
-    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
-    "ru": re.compile("[\u0400-\u04ff]"),
-    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc]"),
-}
 NO_PAIR, EMPTY, LONG, LENGTH_RATIO, SCRIPT, DUPLICATE, LEAK, TOKENS = STEPS = (
     "no pair in the line",
     "an empty side",
@@ -55,11 +46,8 @@ def drop_reason(source, target, config):
         ratio, (lowest, highest) = 1 / ratio if config.src == "zh" else ratio, RATIO_CHINESE
     if not lowest <= ratio <= highest:
         return LENGTH_RATIO
-    scripts = (SCRIPTS.get(config.src), SCRIPTS.get(config.tgt))
-    wrong = any(
-        script and not script.search(side) for script, side in zip(scripts, (source, target))
-    )
-    return SCRIPT if wrong else None
+    right = in_script(source, config.src) and in_script(target, config.tgt)
+    return None if right else SCRIPT
 
 
 def hash_pair(source, target):

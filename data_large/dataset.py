@@ -1,16 +1,14 @@
 """What training reads of a prepared folder: the ids, memory-mapped, and the tokenizers."""
 
 import hashlib
-import json
-from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from notebooks.data_preparation import add_marks
 from torch.utils.data import Dataset
 
 from data_large.cleaning import TOKENS
+from notebooks.data_preparation import add_marks
 from notebooks.support.errors import InputError
 from notebooks.support.files import read_json
 from notebooks.support.model_files import load_tokenizer
@@ -25,58 +23,30 @@ class PreparedDataset(Dataset):
     """
 
     def __init__(self, folder, split):
-        import datasets
-
         self.folder, self.split = Path(folder), split
         report = read_json(self.folder / "report.json")
         self.dropped, self.fingerprint = report[split][TOKENS], report["contents"][split]
-        columns = datasets.load_from_disk(str(self.folder / split)).data
-        self.sides = [
-            [(chunk.offsets.to_numpy(), chunk.values.to_numpy()) for chunk in columns[side].chunks]
-            for side in ("src", "tgt")
-        ]
-        counts = [np.concatenate([np.diff(offsets) for offsets, _ in side]) for side in self.sides]
-        self.lengths = np.stack(counts, axis=1) + 1
-        self.starts = [0, *np.cumsum([len(offsets) - 1 for offsets, _ in self.sides[0]]).tolist()]
+        counts = np.load(self.folder / split / "lengths.npy").astype(np.int64)
+        self.lengths = counts + 1  # with the marks
+        self.ends, self.ids = np.cumsum(counts, axis=0), []
+        for side, total in zip(("src", "tgt"), counts.sum(axis=0)):
+            path = self.folder / split / f"{side}.ids"
+            width = path.stat().st_size // total  # of an id, in bytes
+            self.ids.append(np.memmap(path, f"u{width}", "r"))
 
     def __reduce__(self):
         return PreparedDataset, (self.folder, self.split)
 
     def __len__(self):
-        return self.starts[-1]
+        return len(self.lengths)
 
     def __getitem__(self, index):
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")
-        chunk = bisect_right(self.starts, index) - 1
-        row, sides = index - self.starts[chunk], [side[chunk] for side in self.sides]
-        return add_marks(*(ids[offsets[row] : offsets[row + 1]].tolist() for offsets, ids in sides))
-
-
-def checksum(folder, report):
-    """SHA-256 of a report but for this entry, and of all files that it reports on."""
-    told = {name: value for name, value in report.items() if name != "checksum"}
-    found = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
-    for path in sorted(
-        [*folder.glob("vocabulary.*"), *folder.glob("*/data-*.arrow"), *folder.glob("*/*.json")]
-    ):
-        found.update(f"{path.relative_to(folder)} {digest([path])}".encode())
-    return found.hexdigest()
-
-
-def load_prepared(folder):
-    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder.
-
-    Raises InputError when a file is not as it was written, which takes a second for each GB.
-    """
-    try:
-        report = read_json(folder / "report.json")
-    except InputError:
-        report = {}  # damaged, like any other file
-    if report.get("checksum") != checksum(folder, report):
-        raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
-    sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
-    return *load_tokenizers(Path(folder)), *sets
+        counts = self.lengths[index] - 1
+        starts = self.ends[index] - counts
+        sides = zip(self.ids, starts, starts + counts)
+        return add_marks(*(ids[start:end].tolist() for ids, start, end in sides))
 
 
 @lru_cache(maxsize=1)
@@ -95,3 +65,25 @@ def digest(paths):
         with open(path, "rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
+
+
+def seal(folder):
+    """Writes the SHA-256 of all files of a folder into one more file of it."""
+    (folder / "sha256").write_text(digest(sealed(folder)))
+
+
+def sealed(folder):
+    """The files of a prepared folder, but for the seal itself."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "sha256")
+
+
+def load_prepared(folder):
+    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder.
+
+    Raises InputError when a file is not as it was written, which takes a second for each GB.
+    """
+    path = folder / "sha256"
+    if not path.exists() or path.read_bytes() != digest(sealed(folder)).encode():
+        raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
+    sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
+    return *load_tokenizers(folder), *sets

@@ -3,15 +3,21 @@
 import io
 import itertools
 import json
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import parent_process
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from notebooks.data_preparation import parse_tsv, read_pairs
 
+from notebooks.data_preparation import parse_tsv, read_pairs
 from notebooks.support import text_files
 from notebooks.support.errors import InputError
-from notebooks.support.files import regular
+from notebooks.support.files import read_json, regular
+from notebooks.support.languages import NAMES
 from notebooks.support.text_files import (
     decode_line,
     kept_pairs,
@@ -20,24 +26,8 @@ from notebooks.support.text_files import (
     strip_pair,
 )
 
-LANGUAGES = {
-    "en": "english",
-    "zh": "chinese",
-    "de": "german",
-    "fr": "french",
-    "es": "spanish",
-    "it": "italian",
-    "ru": "russian",
-    "ja": "japanese",
-    "ko": "korean",
-    "pt": "portuguese",
-    "nl": "dutch",
-    "ar": "arabic",
-    "tr": "turkish",
-    "cs": "czech",
-}
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
-TABLE_ROWS = 10_000  # rows of a table that are held at a time
+TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
 
@@ -45,16 +35,15 @@ SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has s
 def list_files(folder, split, config):
     """All files of a split by their format: {extension: paths}.
 
-    A data set saved by `datasets` has the extension "".
+    A data set saved by `datasets` has the extension "saved".
     """
     folder = Path(folder)
-    if (folder / SAVED).exists():
-        possible = (split, {"dev": "validation"}.get(split))
-        names = [name for name in possible if name and (folder / name).is_dir()]
-        return {"": [folder / names[0]]} if names else {}
     kinds = ("tsv", "json", "jsonl", config.src)
     texts = [kind + packing for kind in kinds for packing in PACKINGS]
     found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
+    if (folder / SAVED).exists():
+        names = {"dev": ["dev", "validation"]}.get(split, [split])
+        found["saved"] = [folder / name for name in names if (folder / name).is_dir()][:1]
     return {name: paths for name, paths in found.items() if paths}
 
 
@@ -68,11 +57,10 @@ def find_files(folder, split, config):
         raise InputError(
             f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
         )
-    if not found and (Path(folder) / SAVED).exists():
-        wanted = "dev or validation" if split == "dev" else split
-        raise InputError(f"{folder}: the saved data set holds no {wanted}")
     if not found:
         names = f"{split}.tsv, {split}.jsonl, or {split}.{config.src} with {split}.{config.tgt}"
+        if (Path(folder) / SAVED).exists():
+            names = f"{split}, though it is a saved data set"
         raise InputError(f"{folder}: holds no {names}")
     extension, paths = found.popitem()
     if extension.split(".")[0] != config.src:
@@ -83,6 +71,9 @@ def find_files(folder, split, config):
         if not regular(half).exists():
             raise InputError(f"{path}: its other half {half.name} is missing beside it")
     return extension, files
+
+
+# lines of text
 
 
 def raw_lines(path):
@@ -109,44 +100,69 @@ def damaged(path, error):
     return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
 
 
-def read_rows(extension, file, config):
-    """Yields the rows of one file as lists of texts: a line, or one of each half.
-
-    A row of a table has a text of each side, None where there is none.
-    """
-    path, *other = file
-    if extension in ("", "parquet"):
-        yield from table_rows(path, config)
-    elif not other:
-        for line in read_texts(path):
-            yield [line]
-    else:
-        counts = [0, 0]
-        for row in itertools.zip_longest(*map(read_texts, file)):
-            counts = [count + (line is not None) for count, line in zip(counts, row)]
-            yield [line or "" for line in row]
-        if counts[0] != counts[1]:
-            raise InputError(
-                f"{path} has {counts[0]} lines and {other[0].name} {counts[1]}: "
-                "they must match line by line"
-            )
-
-
 def read_texts(path):
     """Yields the lines of a file, compressed or not, as texts. InputError if they are not UTF-8."""
     for number, line in enumerate(raw_lines(path), start=1):
         yield decode_line(line, path, number)
 
 
+def aligned_lines(path, other):
+    """Yields [source, target] of two files. InputError unless they have as many lines."""
+    counts = [0, 0]
+    for row in itertools.zip_longest(read_texts(path), read_texts(other)):
+        counts = [count + (line is not None) for count, line in zip(counts, row)]
+        yield [line or "" for line in row]
+    if counts[0] != counts[1]:
+        told = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
+        raise InputError(f"{told}: they must match line by line")
+
+
+# tables
+
+
+def table_batches(path):
+    """Yields the record batches of a Parquet file, or of the Arrow files of a saved split."""
+    if path.is_file():
+        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+            yield from file.iter_batches(batch_size=TABLE_ROWS, use_threads=False)
+        return
+    for part in read_json(path / "state.json")["_data_files"]:
+        with pa.OSFile(str(regular(path / Path(part["filename"]).name))) as file:
+            yield from pa.ipc.open_stream(file)
+
+
+def check_table(path):
+    """Raises an error for a table in which a value points outside its memory, or is no UTF-8."""
+    for batch in table_batches(path):
+        batch.validate(full=True)
+
+
+def end_with_parent():
+    """Lets this process end when the one that started it was killed."""
+
+    def follow():
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
 def table_rows(path, config):
-    """Yields [source, target] of a Parquet file or a split of a saved data set, batch by batch."""
-    languages = [(code, LANGUAGES.get(code)) for code in (config.src, config.tgt)]
+    """Yields [source, target] of a table, None for what is no text.
+
+    Before a text is taken from it all of it is checked, by a process that a stranger's bytes may
+    end.
+    """
+    languages = [(code, NAMES.get(code)) for code in (config.src, config.tgt)]
     names = [
         (f"translation.{code}", f"translation.{language}", code, language)
         for code, language in languages
     ]
     try:
-        for table in table_batches(path):
+        with ProcessPoolExecutor(1, initializer=end_with_parent) as checking:
+            checking.submit(check_table, path).result()
+        for batch in table_batches(path):
+            table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
             columns = [
                 next((name for name in side if name in table.column_names), None) for side in names
             ]
@@ -158,22 +174,22 @@ def table_rows(path, config):
                 )
             for row in zip(*(table[column].to_pylist() for column in columns)):
                 yield [text if isinstance(text, str) else None for text in row]
-    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except BrokenProcessPool:
+        raise damaged(path, "reading it ends a process") from None
+    except (OSError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
         raise damaged(path, error) from None
 
 
-def table_batches(path):
-    """Yields tables of at most TABLE_ROWS rows; fields of a struct are columns STRUCT.FIELD."""
-    if path.is_dir():
-        import datasets  # only here: it takes a second to import, and memory in every process
+# pairs
 
-        saved = datasets.load_from_disk(str(path)).with_format("arrow")
-        for table in saved.iter(batch_size=TABLE_ROWS):
-            yield table.flatten()
-    else:
-        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
-            for batch in file.iter_batches(batch_size=TABLE_ROWS, use_threads=False):
-                yield pa.Table.from_batches([batch]).flatten()
+
+def read_rows(extension, file, config):
+    """Yields the rows of one file as lists of texts: a line, or a text of each side."""
+    if extension in ("saved", "parquet"):
+        return table_rows(*file, config)
+    if len(file) == 2:
+        return aligned_lines(*file)
+    return ([line] for line in read_texts(*file))
 
 
 def read_json_pair(line, config):
@@ -184,7 +200,7 @@ def read_json_pair(line, config):
     try:
         row = json.loads(line)
         row = row.get("translation", row)
-        sides = [row.get(code, row.get(LANGUAGES.get(code))) for code in (config.src, config.tgt)]
+        sides = [row.get(code, row.get(NAMES.get(code))) for code in (config.src, config.tgt)]
         "".join(sides).encode()  # fails for half a character, which JSON can spell
         return tuple(sides)
     except (ValueError, AttributeError, TypeError, RecursionError):
@@ -212,7 +228,7 @@ def read_split(data, split, config):
     for file in files:
         rows = read_rows(extension, file, config)
         found = [strip_pair(parse_row(extension, row, config)) for row in rows]
-        pairs += kept_pairs(file[0], found)
+        pairs += kept_pairs(file[0], found, config)
     return pairs
 
 

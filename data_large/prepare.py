@@ -1,352 +1,301 @@
 """Training data of any size, prepared once and then read by memory map.
 
-The command is `python prepare.py --data FOLDER`. Notebook 01 holds all pairs in memory;
-this module does the same for millions of them, with its functions and the library `datasets`:
+The command is `python prepare.py --data FOLDER`. Notebook 01 holds all pairs in memory; this module
+does the same for millions of them, with its functions, in a folder under a temporary name:
 
-1. reading and cleaning: the lines of each split, checked, become rows in `work/SPLIT`: texts, why
-   a pair is left out, and a hash of it;
+1. reading and cleaning: the texts of each split go to a file; why a pair is left out, and a hash
+   of it, to arrays in memory;
 2. duplicates: found in one array of all hashes;
 3. tokenizers: notebook 01's, made from a sample of train;
-4. encoding: the ids of both sides go to the folder SPLIT, for `datasets.load_from_disk`.
+4. encoding: the ids of both sides go to the folder SPLIT, for `PreparedDataset`.
 
-A stage fills a folder, which is sealed by a checksum. After a kill the sealed ones are kept, and
-what was cut short or has changed is made anew. What comes out depends on the data and the settings
-only, not on the number of processes.
+When all is there the folder is renamed. A kill costs what was done, a few minutes for millions of
+pairs. What comes out depends on the data and the settings only, not on the number of processes.
 """
 
+import errno
 import hashlib
-import inspect
 import itertools
 import json
 import math
 import os
 import shutil
-import signal
 import sys
-import threading
-import time
+import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import torch
 from filelock import FileLock, Timeout
-from notebooks.data_preparation import (
-    encode_pairs,
-    make_tokenizers,
-)
+from torch.utils.data import DataLoader
 from tqdm import tqdm
 
-from data_large import cleaning, formats
-from data_large.cleaning import STEPS, TOKENS, find_new, hash_pair, judge, nothing_left
-from data_large.dataset import checksum, digest, load_prepared, load_tokenizers
-from data_large.formats import find_files, needs_preparing, parse_row, read_rows, read_split
+from data_large.cleaning import (
+    EMPTY,
+    NO_PAIR,
+    STEPS,
+    TOKENS,
+    find_new,
+    hash_pair,
+    judge,
+    nothing_left,
+)
+from data_large.dataset import digest, load_prepared, load_tokenizers, seal
+from data_large.formats import (
+    find_files,
+    needs_preparing,
+    parse_row,
+    present_splits,
+    read_rows,
+    read_split,
+)
 from notebooks import data_preparation
-from notebooks.support import chinese_words, text_files
+from notebooks.data_preparation import encode_pairs, make_tokenizers
 from notebooks.support.checks import check_kept
 from notebooks.support.errors import InputError
-from notebooks.support.files import write_json, write_whole
+from notebooks.support.files import write_json
 from notebooks.support.model_files import save_tokenizer
-from notebooks.support.text_files import check_file, strip_pair
+from notebooks.support.text_files import check_file
 
-# `datasets` is imported where it is used: half a second, which plain .tsv files need not wait for
-
+# Of what is prepared: raise it when the same files and settings come to give other ids. A test
+# compares, so no folder that an older program has prepared is taken for a new one.
+VERSION = 1
 FOLDER = Path(__file__).resolve().parent
 PREPARED = FOLDER / "prepared"
-BLOCK_LINES = 1_000  # lines in a row of what is read
-PIECE_ROWS = 250_000  # rows that the processes share at a time; a kill loses no more of encoding
+BLOCK_LINES = 1_000  # lines that a process cleans, and encodes, at a time
 # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
 SAMPLE_BYTES = 20_000_000
+TEXTS = pa.schema(dict(source=pa.string(), target=pa.string()))
+CODES = {reason: code for code, reason in enumerate((None, *STEPS))}
+NO_TEXTS = (CODES[NO_PAIR], CODES[EMPTY])
+warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than processors
 
-# what `datasets` keeps: the rows of the files in blocks, then the texts, a row each
-BLOCKS = pa.schema({"rows": pa.list_(pa.list_(pa.string()))})
-TEXTS = pa.schema(dict(source=pa.string(), target=pa.string(), hash=pa.uint64(), reason=pa.uint8()))
-CODES = {reason: code for code, reason in enumerate((None, *STEPS))}  # as the column has them
+
+# several processes
+
+
+class Parts:
+    """What DataLoader calls a data set: each item is the part that was asked for."""
+
+    def __getitem__(self, part):
+        return part
+
+
+def attempt(function, part):
+    """`function(part)`, or its error as it is: DataLoader would put a traceback into its text."""
+    try:
+        return function(part)
+    except (InputError, OSError) as error:
+        return error
+
+
+def spread(function, parts, workers):
+    """Yields `function(part)` for each of the parts, in their order, from so many processes.
+
+    With 0 this process does all. A DataLoader hands the parts out, a few ahead; its processes leave
+    Ctrl-C to this one, and end when it ends.
+    """
+    options = dict(batch_size=None, num_workers=workers, generator=torch.Generator())
+    options["collate_fn"] = partial(attempt, function)
+    try:
+        for result in DataLoader(Parts(), sampler=parts, **options):
+            if isinstance(result, Exception):
+                raise result
+            yield result
+    except RuntimeError as error:
+        if "killed by signal" not in str(error) and "exited unexpectedly" not in str(error):
+            raise
+        hint = "Start again with fewer --workers"
+        raise OSError(f"a process was killed, perhaps for want of memory. {hint}") from None
+
+
+def progress(name, unit, total=None):
+    """A bar that appears when a stage takes more than a second."""
+    pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures: a file needs few
+    return tqdm(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
 
 
 # reading and cleaning
 
 
-def read_blocks(extension, files, config):
-    """Yields the rows of all files as `BLOCKS`. InputError for a file that holds no pair."""
-    with progress("reading", "line") as bar:
-        for file in files:
-            rows, lines, found = read_rows(extension, file, config), 0, False
-            while block := list(itertools.islice(rows, BLOCK_LINES)):
-                yield {"rows": block}
-                found = found or any(strip_pair(parse_row(extension, row, config)) for row in block)
-                lines += len(block)
-                bar.update(len(block))
-            check_file(file[0], lines, found)
+def clean_split(path, data, split, config, workers):
+    """Writes the texts of a split to a file in the form TEXTS, a batch for each block of lines.
 
-
-def clean_blocks(blocks, extension, clean, config):
-    """For `map`: `BLOCKS` to `TEXTS`. What is left out stays as a row that says why."""
-    found = []
-    for row in itertools.chain.from_iterable(blocks["rows"]):
-        reason, texts = judge(parse_row(extension, row, config), clean, config)
-        found.append((*texts, hash_pair(*texts), CODES[reason]))
-    return pa.Table.from_pydict(dict(zip(TEXTS.names, zip(*found))), TEXTS)
-
-
-def clean_split(folder, data, split, config, workers):
-    """Stage 1: the texts of a split.
-
-    The rows first go to the disk as they are read, so that several processes can clean them.
+    Returns for all of its N lines `hash_pair`, (N,) numbers, and one of CODES, (N,) numbers.
     """
-    import datasets
-
     extension, files = find_files(data, split, config)
-    try:
-        blocks = datasets.Dataset.from_generator(
-            read_blocks,
-            datasets.Features.from_arrow_schema(BLOCKS),
-            str(folder / "blocks"),
-            gen_kwargs=dict(extension=extension, files=tuple(files), config=config),
-            writer_batch_size=16,
-        )
-    except datasets.exceptions.DatasetGenerationError as error:
-        raise error.__cause__ from None
-    arguments = dict(extension=extension, clean=split == "train", config=config)
-    for start, piece in cut(blocks, PIECE_ROWS // BLOCK_LINES, "cleaning", "block"):
-        path = folder / f"rows-{start:09}.arrow"
-        map_rows(piece, clean_blocks, path, TEXTS, workers, arguments, batch_size=4)
-    shutil.rmtree(folder / "blocks", ignore_errors=True)  # NFS and Windows keep what is mapped
+    clean = partial(clean_block, extension=extension, clean=split == "train", config=config)
+    hashes, codes = [], []
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, TEXTS) as writer:
+        with progress("reading", "line") as bar:
+            for file in files:
+                lines = pairs = 0
+                for texts, *found in spread(clean, read_blocks(extension, file, config), workers):
+                    writer.write_batch(texts)
+                    hashes.append(found[0])
+                    codes.append(found[1])
+                    lines += len(texts)
+                    pairs += len(texts) - int(np.isin(found[1], NO_TEXTS).sum())
+                    bar.update(len(texts))
+                check_file(file[0], lines, pairs)
+    return np.concatenate(hashes), np.concatenate(codes)
 
 
-# encoding
+def read_blocks(extension, file, config):
+    """Yields the rows of a file, BLOCK_LINES at a time."""
+    rows = read_rows(extension, file, config)
+    while block := list(itertools.islice(rows, BLOCK_LINES)):
+        yield block
 
 
-def save_tokenizers(rows, folder, config):
-    """For `map`: notebook 01's tokenizers from all of the rows, saved in the folder."""
-    tokenizers = make_tokenizers(list(zip(rows["source"], rows["target"])), config)
-    for side, tokenizer in zip(("src", "tgt"), tokenizers):
+def clean_block(block, extension, clean, config):
+    """Texts, hashes and codes of some rows. What is left out stays, to keep the numbers."""
+    found = [judge(parse_row(extension, row, config), clean, config) for row in block]
+    source, target = zip(*(texts for _, texts in found))
+    texts = pa.RecordBatch.from_arrays([pa.array(source), pa.array(target)], schema=TEXTS)
+    hashes = np.array([hash_pair(*texts) for _, texts in found], np.uint64)
+    return texts, hashes, np.array([CODES[reason] for reason, _ in found], np.uint8)
+
+
+# tokenizers and encoding
+
+
+def read_batches(path, keep):
+    """Yields of each batch of TEXTS the rows that (N,) booleans keep, as pairs of texts."""
+    start = 0
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as texts:
+        for number in range(texts.num_record_batches):
+            batch = texts.get_batch(number)
+            rows = batch.filter(pa.array(keep[start : start + len(batch)]))
+            yield list(zip(*(column.to_pylist() for column in rows.columns)))
+            start += len(batch)
+
+
+def learn_tokenizers(folder, path, keep, config):
+    """Saves notebook 01's tokenizers, made from every k-th row to keep: about SAMPLE_BYTES."""
+    sample = np.zeros(len(keep), bool)
+    size = path.stat().st_size * keep.mean()
+    sample[np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)]] = True
+    pairs = itertools.chain.from_iterable(read_batches(path, sample))
+    for side, tokenizer in zip(("src", "tgt"), make_tokenizers(list(pairs), config)):
         save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
 
 
-def learn_tokenizers(folder, texts, keep, config, workers):
-    """Stage 3: the tokenizers, from every k-th row to keep, so that it is about SAMPLE_BYTES.
-
-    In a process of its own if there are any, which gives its memory back.
-    """
-    size = sum(texts.data.column(side).nbytes for side in ("source", "target")) * keep.mean()
-    sample = texts.select(np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)])
-    arguments = dict(folder=folder, config=config)
-    # it writes no rows
-    map_rows(sample, save_tokenizers, folder / "none.arrow", TEXTS, workers, arguments, len(sample))
-
-
-def encode_rows(rows, numbers, keep, folder, max_length, schema):
-    """For `map`: the rows to keep as ids without control tokens; pairs too long are left out."""
-    pairs = [pair for *pair, n in zip(rows["source"], rows["target"], numbers) if keep[n]]
+def encode_batch(pairs, folder, max_length, dtype):
+    """The ids of both sides, one after the other, and how many each pair has; no long ones."""
     found = encode_pairs(pairs, *load_tokenizers(folder), max_length)
-    src, tgt = ([pair[side] for pair in found] for side in (0, 1))
-    return pa.Table.from_pydict({"src": src, "tgt": tgt}, schema)
+    lengths = [list(map(len, pair)) for pair in found]
+    sides = [np.fromiter(itertools.chain.from_iterable(side), dtype) for side in zip(*found)]
+    return sides, np.array(lengths, np.int32).reshape(-1, 2)
 
 
-def encode_piece(folder, piece, keep, tokenizers, config, workers):
-    """Stage 4: the ids of some rows of a split."""
-    size = max(map(len, load_tokenizers(tokenizers)))
-    ids = pa.list_(pa.uint16() if size <= 1 << 16 else pa.int32())
-    schema = pa.schema({"src": ids, "tgt": ids})
-    arguments = dict(keep=keep, folder=tokenizers, max_length=config.max_length, schema=schema)
-    path = folder / "rows.arrow"
-    map_rows(piece, encode_rows, path, schema, workers, arguments, with_indices=True)
+def encode_split(folder, path, keep, config, workers):
+    """Writes the ids of a split and their lengths for `PreparedDataset`. Returns how many pairs."""
+    folder.mkdir()
+    size = max(map(len, load_tokenizers(folder.parent)))
+    dtype = np.uint16 if size <= 1 << 16 else np.uint32
+    options = dict(folder=folder.parent, max_length=config.max_length, dtype=dtype)
+    encode, found = partial(encode_batch, **options), []
+    with open(folder / "src.ids", "wb") as src, open(folder / "tgt.ids", "wb") as tgt:
+        with progress("encoding", "pair", int(keep.sum())) as bar:
+            for sides, lengths in spread(encode, read_batches(path, keep), workers):
+                for file, ids in zip((src, tgt), sides):
+                    file.write(ids.tobytes())
+                found.append(lengths)
+                bar.update(len(lengths))
+    lengths = np.concatenate(found)
+    np.save(folder / "lengths.npy", lengths)
+    return len(lengths)
 
 
-# files
+# a preparation
 
 
 def fingerprint(data, config):
-    """The name of a preparation, 16 hexadecimal digits.
-
-    They come from files, their names, settings, and the code that reads them.
-    """
+    """The name of a preparation, 16 hexadecimal digits: of files, their names, and settings."""
     names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
-    ours = (data_preparation, text_files, chinese_words, formats, cleaning, sys.modules[__name__])
-    parts = [[getattr(config, name) for name in names.split()], *map(inspect.getsource, ours)]
-    for split in formats.present_splits(data, config):
-        extension, files = find_files(data, split, config)
-        paths = [path for file in files for path in file]
-        if not extension:  # a folder
+    parts = [VERSION, [getattr(config, name) for name in names.split()]]
+    for split in present_splits(data, config):
+        paths = [path for file in find_files(data, split, config)[1] for path in file]
+        if paths[0].is_dir():  # a data set that `datasets` has saved
             paths = sorted(path for path in paths[0].rglob("*") if path.is_file())
         parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-# stages
-
-
-def progress(name, unit, total=None):
-    """A bar that appears when a stage takes more than a second."""
-    # seconds between two pictures of the bar: a file needs few
-    pause = 0.1 if sys.stderr.isatty() else 5
-    return tqdm(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
-
-
-def cut(rows, size, name, unit):
-    """Yields (number of its first row, piece of at most `size` rows), with a bar."""
-    with progress(name, unit, len(rows)) as bar:
-        for start in range(0, len(rows), size):
-            piece = rows.select(range(start, min(start + size, len(rows))))
-            yield start, piece
-            bar.update(len(piece))
-
-
-def map_rows(rows, function, path, schema, workers, arguments, batch_size=1000, **options):
-    """`rows.map(function)` into files that begin with `path`, for `load_rows`.
-
-    With 1 worker this process does all.
-    """
-    import datasets
-
-    try:
-        rows.map(
-            function,
-            batched=True,
-            batch_size=batch_size,
-            fn_kwargs=arguments,
-            **options,
-            num_proc=min(workers, -(-len(rows) // batch_size)) if workers > 1 else None,
-            features=datasets.Features.from_arrow_schema(schema),
-            remove_columns=rows.column_names,
-            cache_file_name=str(path),
-            new_fingerprint=path.stem,
-        )
-    except Exception as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # and an error in clearing up
-            raise error.__context__ from None
-        if "abruptly died" not in str(error):
-            raise
-        raise OSError(
-            "a worker process was killed, perhaps for want of memory. "
-            "Start again with fewer --workers; what is done is kept"
-        ) from None
-
-
-def load_rows(*folders):
-    """What `map_rows` wrote to folders, one after the other, memory-mapped."""
-    import datasets
-
-    paths = [str(path) for folder in folders for path in sorted(folder.glob("rows*.arrow"))]
-    return datasets.concatenate_datasets(list(map(datasets.Dataset.from_file, paths)))
-
-
-def column(rows, name):
-    """A column of numbers as a numpy array."""
-    return rows.data.column(name).to_numpy()
-
-
-def stage(folder, fill, *arguments):
-    """The folder, which `fill(folder, *arguments)` has filled, now or in an earlier call.
-
-    The seal beside it is the SHA-256 of its files. Where that is missing or does not fit, the stage
-    was cut short or a file was damaged, and all of it is made anew.
-    """
-    seal = folder.with_name(f"{folder.name}.sha256")
-    files = lambda: sorted(path for path in folder.glob("*") if path.is_file())
-    if not seal.exists() or seal.read_bytes() != digest(files()).encode():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        fill(folder, *arguments)
-        write_whole(seal, digest(files()))
-    return folder
-
-
-def default_workers():
-    """The number of processors, at most 4: that many stay below 2 GiB of memory together."""
-    return min(4, os.cpu_count() or 1)
-
-
-def follow_parent():
-    """In a process that was just forked: leaves Ctrl-C to its parent, and ends with it.
-
-    What `datasets` starts would wait for ever after its parent was killed.
-    """
-    if WORKING.is_set():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        threading.Thread(target=wait_for_end, args=(os.getppid(),), daemon=True).start()
-
-
-def wait_for_end(parent):
-    """Ends this process once it has another parent."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-WORKING = threading.Event()  # set while stages run
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=follow_parent)
-
-
-def run_stages(data, config, folder, workers):
-    """Fills the folder of a preparation, using what a killed one left there. Returns the report."""
-    import datasets
-
-    datasets.disable_progress_bars()  # ours count lines and pairs
-    work, splits = folder / "work", formats.present_splits(data, config)
-    texts, keep, report = {}, {}, {"contents": {}}
+def fill(folder, work, data, config, workers):
+    """Writes a whole preparation into a folder. Returns its report."""
+    make_tokenizers([("a", "b")], config)  # jieba's words, once for all processes
+    splits, keep, hashes, report = present_splits(data, config), {}, {}, {"contents": {}}
     for split in splits:
-        texts[split] = load_rows(stage(work / split, clean_split, data, split, config, workers))
-        reasons = column(texts[split], "reason")
-        counts = np.bincount(reasons, minlength=len(CODES)).tolist()
-        report[split] = {"lines": len(reasons), **dict(zip(STEPS, counts[1:]))}
-        keep[split] = reasons == CODES[None]
-    hashes = [column(texts[split], "hash")[keep[split]] for split in splits]
-    new, counts = find_new(hashes.pop(), np.concatenate(hashes))
+        path = work / f"{split}.texts"
+        found, codes = clean_split(path, data, split, config, workers)
+        counts = np.bincount(codes, minlength=len(CODES)).tolist()
+        report[split] = {"lines": len(codes), **dict(zip(STEPS, counts[1:]))}
+        keep[split] = codes == CODES[None]
+        hashes[split] = found[keep[split]]
+    new, counts = find_new(hashes.pop("train"), np.concatenate(list(hashes.values())))
     report["train"] |= counts
     if not new.any():
         raise nothing_left(data, report["train"])
     keep["train"][keep["train"]] = new
-    arguments = texts["train"], keep["train"], config, workers
-    tokenizers = stage(work / "tokenizers", learn_tokenizers, *arguments)
+    # in a process of its own, if there are any, which gives its memory back
+    learn = partial(learn_tokenizers, path=work / "train.texts", keep=keep["train"], config=config)
+    list(spread(learn, [folder], min(workers, 1)))
     for split in splits:
-        pieces = []
-        for start, piece in cut(texts[split], PIECE_ROWS, "encoding", "pair"):
-            path, kept = work / f"{split}-{start:012}", keep[split][start : start + len(piece)]
-            pieces.append(stage(path, encode_piece, piece, kept, tokenizers, config, workers))
-        ids = load_rows(*pieces)
-        check_kept(data, split, len(ids), config)
-        report[split] |= {TOKENS: int(keep[split].sum()) - len(ids), "kept": len(ids)}
-        # the same fingerprint, however many processes there were
-        ids = ids.select(range(len(ids)), new_fingerprint=f"{folder.name}-{split}")
-        ids.save_to_disk(str(folder / split), num_shards=1)
-        report["contents"][split] = digest(sorted((folder / split).glob("*.arrow")))
-    for path in tokenizers.glob("vocabulary.*"):
-        shutil.copy(path, folder)
+        texts, result = work / f"{split}.texts", folder / split
+        kept = encode_split(result, texts, keep[split], config, workers)
+        check_kept(data, split, kept, config)
+        report[split] |= {TOKENS: int(keep[split].sum()) - kept, "kept": kept}
+        report["contents"][split] = digest(sorted(result.iterdir()))
     return report
 
 
 def prepare(data, config, workers=None, output=None):
     """Prepares a data folder, or finds it done: the path `output/FINGERPRINT`, for `load_prepared`.
 
-    `workers` processes, 1 being this one; `default_workers()` if not given. `output`: PREPARED if
-    not given. Raises InputError, naming the file, for what is wrong with the data. Killed, it goes
-    on when it is called again. A second call at the same time waits for the first.
+    `workers` processes, 1 being this one; if not given, as many as there are processors, at most 4:
+    they stay below 2 GiB of memory together. `output`: PREPARED if not given. Raises InputError,
+    naming the file, for what is wrong with the data. A second call at the same time waits for the
+    first.
     """
-    workers = default_workers() if workers is None else workers
+    workers = min(4, os.cpu_count() or 1) if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
     folder = Path(output or PREPARED) / fingerprint(data, config)
-    if not (folder / "report.json").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with lock_folder(folder):
-            if not (folder / "report.json").exists():
-                try:
-                    WORKING.set()
-                    make_tokenizers([("a", "b")], config)  # jieba's words, once for all workers
-                    report = run_stages(data, config, folder, workers)
-                except InputError:
-                    # of no use for data that has been mended: that has another fingerprint
-                    shutil.rmtree(folder, ignore_errors=True)
-                    raise
-                finally:
-                    WORKING.clear()
-                report["checksum"] = checksum(folder, report)
-                write_json(folder / "report.json", report)
-                print_report(report)
-    shutil.rmtree(folder / "work", ignore_errors=True)
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with lock_folder(folder):
+        if not folder.exists():
+            make(folder, data, config, workers if workers > 1 else 0)
     return folder
+
+
+def make(folder, data, config, workers):
+    """Makes the folder of a preparation under another name, renames it, and prints its report."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
+    work, result = unfinished / "work", unfinished / folder.name
+    work.mkdir(parents=True)
+    result.mkdir()
+    try:
+        report = fill(result, work, data, config, workers)
+        if fingerprint(data, config) != folder.name:
+            raise InputError(f"{data}: has changed while it was read. Start again")
+        write_json(result / "report.json", report)
+        seal(result)
+        result.rename(folder)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        hint = "Make room (about twice what the data take) and start again"
+        raise OSError(f"{folder.parent}: the disk is full. {hint}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    print_report(data, report)
 
 
 def lock_folder(folder):
@@ -362,12 +311,16 @@ def lock_folder(folder):
         return lock.acquire()
 
 
-def print_report(report):
+def print_report(data, report):
     """The counts of `report.json` as a table, one column for each split."""
     splits = [split for split in ("train", "dev", "test") if split in report]
     print(f"{'':21}" + "".join(f"{split:>12}" for split in splits))
     for name in report["train"]:
         print(f"{name:21}" + "".join(f"{report[split][name]:>12,}" for split in splits))
+    lines, kept = report["train"]["lines"], report["train"]["kept"]
+    if kept < lines / 2:
+        told = f"only {kept:,} of {lines:,} lines of train are kept: the table says why"
+        print(f"{data}: {told}", file=sys.stderr)
 
 
 # what training reads

@@ -3,9 +3,10 @@
     python tests/fuzz.py --examples 10000        (`make fuzz`)
 
 Whatever a file holds, a program ends within 20 seconds with exit status 0 or 2; with 2 it has told
-one line, and neither a traceback nor a change outside the folder that it writes to. Each example
-runs in a forked child of this one warm process, which has a single thread. What fails is made as
-small as possible and printed by Hypothesis. Linux only.
+one line, and neither a traceback nor a change outside the folder that it writes to. A file may also
+become a link, or a setting another one that is possible, which has to be told. Each example runs in
+a forked child of this one warm process, which has a single thread. What fails is made as small as
+possible and printed by Hypothesis. Linux only.
 """
 
 import argparse
@@ -24,16 +25,17 @@ from pathlib import Path
 if __name__ == "__main__":  # before torch is loaded
     os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
-from notebooks.setup import Config, replace
 from tqdm import tqdm
 
 import data_large.prepare
+from notebooks.setup import Config, replace
 from notebooks.support.training_run import run_training
 from utils import ROOT
 
@@ -45,8 +47,14 @@ SECONDS = 20  # a program that takes longer hangs
 MEMORY = 8 << 30  # address space of a child: a size that nobody has must end in one line
 OPTIONS = ["--config", "tiny", "--steps", "4", "--eval-steps", "2", "--warmup-steps", "2"]
 SETTINGS = dict(steps=4, eval_steps=2, warmup_steps=2)
+OUTSIDE = Path("..") / "outside" / "kept.txt"  # where a link leads, from a folder of files
 VALUES = [None, True, False, 0, 1, -1, 0.5, 1e308, float("nan"), float("inf"), 2**63, 10**30, "",
           "word", "../x", "\0", "\ud800", [], {}, [[]], [1, "a"], {"a": 1}, ["a", "a"]]  # fmt: skip
+# settings of `tiny` that are possible, and without which its weights mean nothing
+POSSIBLE = dict(
+    num_heads=4, norm="post", sharing="three-way", src="de", src_segmentation="characters"
+)
+SPACES = [" ", "  ", "\t", "\u00a0", "\u3000", "\u2028", "\x85", "\x1b", "\r"]
 
 
 def make_folders(base):
@@ -65,6 +73,8 @@ def make_folders(base):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (base / "lines" / f"{split}.jsonl").write_text(text, encoding="utf-8")
         parquet.write_table(pa.Table.from_pylist(rows), base / "columns" / f"{split}.parquet")
+        datasets.Dataset.from_list(rows).save_to_disk(str(base / "saved" / split))
+    (base / "saved" / "dataset_dict.json").write_text('{"splits": ["train", "dev"]}')
     config = replace(Config.preset("tiny"), **SETTINGS)
     data_large.prepare.prepare(base / "lines", config, 1, base / "prepared")
     run_training(data, config, run)
@@ -74,10 +84,11 @@ def make_folders(base):
 def commands(work):
     """Name: (program, its command line, the folder whose files are damaged, and may change)."""
     run, data = work / "run", work / "data"
-    lines, columns = work / "lines", work / "columns"
+    lines, columns, saved = work / "lines", work / "columns", work / "saved"
     at_run, anew = ["--run", run, *OPTIONS], ["--run", work / "new", *OPTIONS]
     return {
         "translate": (translate.main, ["--run", run, "Good morning.", "Yes."], run),
+        "setting": (translate.main, ["--run", run, "Good morning."], run),
         "score": (translate.main, ["--run", run, "--score", data, "--split", "dev"], run),
         "train": (train.main, ["--data", data, *at_run], run),
         "restart": (train.main, ["--data", data, "--restart", *at_run], run),
@@ -88,6 +99,7 @@ def commands(work):
         "jsonl": (train.main, ["--data", lines, *anew], lines),
         "prepared": (train.main, ["--data", lines, *anew], work / "prepared"),
         "parquet": (train.main, ["--data", columns, *anew], columns),
+        "saved": (train.main, ["--data", saved, *anew], saved),
     }
 
 
@@ -121,6 +133,11 @@ def swap(content, draw):
 
 def repeat(content, draw):
     return content * draw(st.integers(0, 3))
+
+
+def white_space(content, draw):
+    at = place(content, draw)
+    return content[:at] + draw(st.sampled_from(SPACES)).encode() + content[at:]
 
 
 def place(content, draw):
@@ -167,14 +184,17 @@ def keys(node):
     return range(min(len(node), 20)) if isinstance(node, list) else []
 
 
-WAYS = [cut, flip, overwrite, insert, swap, repeat, change_json]
+WAYS = [cut, flip, overwrite, insert, white_space, swap, repeat, change_json]
 
 
 def damage(path, draw):
     """Damages one file, in place. Returns how."""
-    way = draw(st.sampled_from([*WAYS, change_json, "delete", "folder"]))
+    way = draw(st.sampled_from([*WAYS, change_json, "delete", "folder", "link"]))
     if way == "delete":
         path.unlink()
+    elif way == "link":
+        path.unlink()
+        path.symlink_to(OUTSIDE)
     elif way == "folder":
         path.unlink()
         path.mkdir()
@@ -237,7 +257,13 @@ def try_one(pristine, draw):
         name = draw(st.sampled_from(sorted(commands(work))))
         program, argv, folder = commands(work)[name]
         ways = []
-        for _ in range(draw(st.integers(1, 3))):
+        if name == "setting":  # what is wrong is known, and has to be told
+            setting = draw(st.sampled_from(sorted(POSSIBLE)))
+            config = json.loads((work / "run" / "config.json").read_text())
+            config[setting] = POSSIBLE[setting]
+            (work / "run" / "config.json").write_text(json.dumps(config))
+            ways.append(setting)
+        for _ in range(draw(st.integers(1, 3)) if name != "setting" else 0):
             files = [str(path.relative_to(work)) for path in folder.rglob("*") if path.is_file()]
             if files:
                 name_of_file = draw(st.sampled_from(sorted(files)))
@@ -249,6 +275,7 @@ def try_one(pristine, draw):
         text = told.read_text(encoding="utf-8", errors="replace")
         what = f"{name} after {ways}: status {status}\n{text}"
         judge(status, text, what)
+        assert name != "setting" or status == 2, what
         after = {path: state(path) for path in work.iterdir() if path not in may_change}
         assert after == before, f"{what}\nit changed what is not its own"
         return name, status
@@ -321,6 +348,6 @@ if __name__ == "__main__":
 
     warnings.filterwarnings("ignore", category=HypothesisWarning)
     torch.set_num_threads(1)
-    data_large.prepare.default_workers = lambda: 1
+    os.cpu_count = lambda: 1  # as many processes prepare data
     tqdm.monitor_interval = 0  # no thread of its own
     fuzz(given_options.examples, given_options.seed)

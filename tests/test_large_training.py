@@ -2,49 +2,57 @@
 
 import json
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, read_records, run_python
-from notebooks.setup import Config, replace
-from test_large_prepare import KINDS, pairs, small_pieces, write_data  # noqa: F401 (fixtures)
+from conftest import DATA, ROOT, read_records, run_python
+from test_large_prepare import pairs, small_blocks, write_data  # noqa: F401 (fixtures)
 
 import train
 import translate
-from data_large import formats
 from data_large import prepare as large
+from notebooks.setup import Config, replace
 from notebooks.support.training_run import run_training
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_format_trains_and_translates(kind, pairs, tmp_path, monkeypatch, capsys):  # noqa: F811
+@pytest.fixture
+def one_worker(tmp_path, monkeypatch):
+    """Prepares in this process, and below `tmp_path`."""
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
-    # starting processes is tested elsewhere
-    monkeypatch.setattr(large, "default_workers", lambda: 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
+@pytest.mark.parametrize("kind", ["several", "jsonl.zst", "halves.gz", "parquet", "saved"])
+def test_every_format_trains_and_translates(kind, pairs, one_worker, tmp_path, capsys):  # noqa: F811
     data, run = tmp_path / "data", str(tmp_path / "run")
     data.mkdir()
     write_data(data, pairs, kind)
     options = "--config tiny --steps 20 --eval-steps 10 --run".split()
     assert train.main(["--data", str(data), *options, run]) == 0
-    assert formats.needs_preparing(data, Config()) == (kind not in PLAIN)
-    assert (tmp_path / "prepared").exists() == (kind not in PLAIN)
+    assert (tmp_path / "prepared").exists() == (kind != "several")
     printed = capsys.readouterr()
-    assert "140 pairs to train on" in printed.out and printed.err.count("step/s") > 0
+    assert "140 pairs to train on" in printed.out
+    assert "step/s" in printed.err
     assert translate.main(["--run", run, "--beam-size", "2", "He went home.", ""]) == 0
     assert capsys.readouterr().out.count("\n") == 2
     assert translate.main(["--run", run, "--score", str(data)]) == 0
     assert "20 sentences of test" in capsys.readouterr().out
 
 
-PLAIN = {"tsv", "several"}  # what notebook 01 reads by itself
+def test_columns_the_wrong_way_round_are_refused(tmp_path, capsys):
+    argv = ["--data", str(DATA), "--config", "tiny", "--run", str(tmp_path / "run")]
+    assert train.main([*argv, "--src", "zh", "--tgt", "en"]) == 2
+    told = "30279 of 30279 texts that should be zh have no letter of it"
+    line = f"error: {DATA / 'train.tsv'}: {told}. Are --src, --tgt and --swap right?\n"
+    assert capsys.readouterr().err == line
+    assert not (tmp_path / "run").exists()
 
 
-def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):  # noqa: F811
+def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path):  # noqa: F811
     """The same pairs from disk and from memory: the same batches, so losses equal bit for bit."""
-    monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr(large, "default_workers", lambda: 1)
     logs = []
     for kind in ("tsv", "tsv.gz"):
         (tmp_path / kind).mkdir()
@@ -53,7 +61,7 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, monkeypatch):
         run = tmp_path / f"run-{kind}"
         records = run_training(tmp_path / kind, config, run, load=large.load_data)
         logs.append(
-            [(record["loss"], record["dev_loss"], record["dev_bleu"]) for record in records]
+            [[record[name] for name in ("loss", "dev_loss", "dev_bleu")] for record in records]
         )
     assert logs[0] == logs[1]
 
@@ -68,7 +76,8 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
         assert two.returncode == 0, two.stderr
         assert two.stdout.count("exact duplicates") == 1  # the report of the one that prepared
         one = run_python(ROOT / "train.py", *options, tmp_path / "one")
-        assert one.returncode == 0 and "exact duplicates" not in one.stdout, one.stderr
+        assert one.returncode == 0, one.stderr
+        assert "exact duplicates" not in one.stdout
     finally:
         folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,12 @@
 """Lines of text files and what is done about bad ones, whatever their format is."""
 
+import os
 import sys
 from pathlib import Path
 
 from notebooks.support.errors import CONTROL, InputError
 from notebooks.support.files import regular
+from notebooks.support.languages import in_script
 
 LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 
@@ -15,6 +17,8 @@ def read_lines(path):
     Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
     """
     name = "standard input" if path == 0 else path  # or the number of an open file
+    if type(path) is int and hasattr(os, "set_blocking"):
+        os.set_blocking(path, True)  # nothing to read yet is not the end
     with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
         for number, line in enumerate(split_lines(file), start=1):
             yield number, decode_line(line, name, number)
@@ -40,6 +44,8 @@ def decode_line(line, path, number):
     if len(line) == LINE_BYTES:
         errors = "ignore"  # it may be cut inside a character
     try:
+        if (place := line.find(b"\0")) >= 0:  # as in UTF-16
+            raise UnicodeDecodeError("utf-8", line, place, place + 1, "no text holds a NUL")
         return line.decode(coding, errors).rstrip("\r\n")
     except UnicodeDecodeError as error:
         where = f"{path}, line {number}, byte {error.start + 1}"
@@ -67,24 +73,39 @@ def strip_pair(pair):
 
 
 def check_file(path, lines, pairs):
-    """Raises InputError for a file of so many lines in which none holds a pair."""
-    if not pairs:
-        wrong = "no line holds a pair" if lines else "the file is empty"
-        form = "data_large/README.md shows what its lines hold"
-        if ".tsv" in Path(path).name:
-            form = "A line is: source, tab, target"
-        raise InputError(f"{path}: {wrong}. {form}")
+    """Raises InputError for a file of so many lines in which fewer than half hold a pair."""
+    if 2 * pairs >= lines > 0:
+        return
+    wrong = "no line holds a pair" if lines else "the file is empty"
+    if pairs:
+        wrong = f"{lines - pairs} of {lines} lines hold no pair"
+    form = "data_large/README.md shows what its lines hold"
+    if ".tsv" in Path(path).name:
+        form = "A line is: source, tab, target"
+    raise InputError(f"{path}: {wrong}. {form}")
 
 
-def kept_pairs(path, found):
+def check_scripts(path, pairs, config):
+    """Raises InputError where most texts of a side have no letter of its language."""
+    for side, code in enumerate((config.src, config.tgt)):
+        wrong = sum(not in_script(pair[side], code) for pair in pairs)
+        if 2 * wrong > len(pairs):
+            told = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
+            raise InputError(f"{path}: {told}. Are --src, --tgt and --swap right?")
+
+
+def kept_pairs(path, found, config):
     """The pairs among `found`, one for each line of a file, None for a line without two texts.
 
-    Such lines are counted and reported on stderr. Raises InputError when there is no pair at all.
+    Such lines are counted and reported on stderr. Raises InputError when they are the most, and
+    when the texts are of other languages.
     """
     skipped = [number for number, pair in enumerate(found, start=1) if pair is None]
     check_file(path, len(found), len(found) - len(skipped))
+    pairs = [pair for pair in found if pair is not None]
+    check_scripts(path, pairs, config)
     if skipped:
         share = f"{len(skipped)} of {len(found)} lines"
         first = ", ".join(map(str, skipped[:5]))
         print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
-    return [pair for pair in found if pair is not None]
+    return pairs

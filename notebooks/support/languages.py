@@ -1,0 +1,34 @@
+"""What is known of languages: their names in data files, and the letters they are written in."""
+
+import re
+
+NAMES = {
+    "en": "english",
+    "zh": "chinese",
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "it": "italian",
+    "ru": "russian",
+    "ja": "japanese",
+    "ko": "korean",
+    "pt": "portuguese",
+    "nl": "dutch",
+    "ar": "arabic",
+    "tr": "turkish",
+    "cs": "czech",
+}
+LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
+SCRIPTS = {code: re.compile(LATIN) for code in NAMES} | {
+    "zh": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"),
+    "ja": re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d]"),
+    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc]"),
+}
+LETTER = re.compile(r"[^\W\d_]")  # of any language
+
+
+def in_script(text, code):
+    """Whether a text has a letter of this language; of one that is not listed, any letter."""
+    return SCRIPTS.get(code, LETTER).search(text) is not None
