@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from notebooks.setup import Config
 
 from data_large.prepare import load_data
+from notebooks.setup import Config
 from notebooks.support.errors import run_command
 from notebooks.support.options import parse_command
 from notebooks.support.processes import connected, processes
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.run_log import plot_log
 from notebooks.support.scoring import print_samples
 from notebooks.support.trackers import tracked
 from notebooks.support.training_run import run_training
@@ -37,7 +38,7 @@ def train_command(argv):
     command = parse_command(TrainCommand, argv, "train.py", preset="small")
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
-        run.plot(command.plot)
+        plot_log(run, command.plot)
         return 0
     on_log = tracked(print_samples, command.tracker, run.path)
     options = command.restart, on_log, load_data

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from notebooks.translation import Translator
 
 from data_large.formats import read_split
 from notebooks.support.box import default_run
 from notebooks.support.errors import InputError, run_command
 from notebooks.support.options import parse_command
-from notebooks.support.scoring import print_alpha, print_scores, score
+from notebooks.support.scoring import keep_scores, print_alpha, print_scores, score
 from notebooks.support.stream import translate_lines
+from notebooks.translation import Translator
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def translate_command(argv):
     """Parses, then translates or scores."""
     command = parse_command(TranslateCommand, argv, "translate.py")
     beam_size, alpha = command.beam_size, command.alpha
-    if not (1 <= beam_size <= 100 and (alpha in (None, "auto") or 0 <= alpha <= 100)):
-        raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 100")
+    if not (1 <= beam_size <= 100 and (alpha in (None, "auto") or 0 <= alpha <= 10)):
+        raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 10")
     if alpha == "auto" and (not command.score or beam_size == 1):
         raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
     if bool(command.text) + bool(command.input) + bool(command.score) > 1:
@@ -43,7 +43,9 @@ def translate_command(argv):
     run = command.run or default_run()
     if command.score:
         split = command.split
-        print_scores(run, split, *score(run, command.score, split, beam_size, alpha, read_split))
+        scores, *texts = score(run, command.score, split, beam_size, alpha, read_split)
+        print_scores(run, split, scores, *texts)
+        keep_scores(run, split, scores)
         if alpha == "auto":
             print_alpha(run)
         return 0

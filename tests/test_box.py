@@ -6,15 +6,15 @@ import shutil
 import pytest
 import torch
 from conftest import DEVICE, ROOT, run_python
-from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config
-from notebooks.translation import Translator, bleu
 
 import train
 import translate
+from notebooks.data_preparation import read_pairs
+from notebooks.setup import Config
 from notebooks.support import box
 from notebooks.support.run_folder import BOX, RunFolder
 from notebooks.support.scoring import score
+from notebooks.translation import Translator, bleu
 
 VERBS = {"football": "踢", "the piano": "弹", "chess": "下", "tennis": "打", "in the garden": "玩"}
 

@@ -4,22 +4,33 @@ import json
 import math
 import os
 import shutil
+import signal
+import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import ROOT, run_python
-from filelock import FileLock
-from notebooks.data_preparation import EOS, SubwordSegmenter, Tokenizer, Vocabulary
-from notebooks.setup import Config, replace
+from filelock import FileLock, Timeout
 
 import export
 import train
 import translate
 from data_large.prepare import read_split
 from notebooks import translation
-from notebooks.support import scoring
+from notebooks.data_preparation import (
+    EOS,
+    SubwordSegmenter,
+    Tokenizer,
+    Vocabulary,
+    make_tokenizers,
+)
+from notebooks.setup import Config, replace
+from notebooks.support import scoring, training_run
+from notebooks.support.checkpoints import step_of
 from notebooks.support.errors import InputError
 from notebooks.support.files import write_json
 from notebooks.support.model_files import (
@@ -29,7 +40,9 @@ from notebooks.support.model_files import (
     write_tensors,
 )
 from notebooks.support.run_folder import RunFolder
+from notebooks.support.session import TrainingSession
 from notebooks.support.training_run import run_training
+from notebooks.support.translating import translate_texts
 
 
 def assert_refused(capsys, command, argv, *words):
@@ -362,7 +375,7 @@ def test_a_planted_link_is_not_written_through(tmp_path, small_data):
     for name in names:
         (run / f"{name}.tmp").symlink_to(precious)
     run_training(small_data, replace(Config.preset("tiny"), steps=2, eval_steps=2), run)
-    scoring.score(run, small_data, "test", beam_size=1)
+    scoring.keep_scores(run, "test", {})
     assert precious.read_text() == "mine"
 
 
@@ -413,6 +426,7 @@ def test_standard_input_closed(finished_run, capsys, monkeypatch):
     [
         (["--alpha", "nan"], ["alpha"]),
         (["--alpha", "1e300"], ["alpha"]),
+        (["--alpha", "40"], ["alpha from 0 to 10"]),  # more than float32 holds
         (["--alpha", "-1"], ["alpha"]),
         (["--beam-size", str(2**62)], ["beam_size"]),
         (["--alpha", "auto"], ["--alpha auto", "--score"]),
@@ -431,10 +445,10 @@ def test_a_split_is_a_plain_name(capsys, finished_run, small_data, split):
 
 
 @pytest.mark.parametrize("option", ["--src", "--tgt"])
-@pytest.mark.parametrize("name", ["**", "../x", ""])
-def test_a_language_is_a_plain_name(capsys, tmp_path, small_data, option, name):
+@pytest.mark.parametrize("name", ["**", "../x", "", "zh-CN", "ZH", "chinese"])
+def test_a_language_is_an_iso_code(capsys, tmp_path, small_data, option, name):
     argv = [*train_again(small_data, tmp_path / "run"), option, name]
-    assert_refused(capsys, train.main, argv, f"{option[2:]} is", "letters")
+    assert_refused(capsys, train.main, argv, f"{option[2:]} is", "the code of the language alone")
 
 
 SIZES = ["--d-model", "--d-ff", "--accumulate", "--max-size", "--num-layers", "--num-heads"]
@@ -442,8 +456,9 @@ SIZES = ["--d-model", "--d-ff", "--accumulate", "--max-size", "--num-layers", "-
 
 @pytest.mark.parametrize("option", SIZES)
 def test_sizes_have_bounds(capsys, tmp_path, small_data, option):
-    argv = [*train_again(small_data, tmp_path / "run"), option, str(10**30)]
-    assert_refused(capsys, train.main, argv, option[2:].replace("-", "_"))
+    for number in (10**9 + 1, 10**30):
+        argv = [*train_again(small_data, tmp_path / "run"), option, str(number)]
+        assert_refused(capsys, train.main, argv, option[2:].replace("-", "_"))
 
 
 @pytest.mark.parametrize(
@@ -522,10 +537,11 @@ def test_lines_of_the_log_that_are_no_records(tmp_path, finished_run, small_data
     assert_refused(capsys, train.main, argv, "holds no log yet")
 
 
-def test_a_picture_is_no_folder(capsys, tmp_path, small_data, finished_run):
-    argv = [*train_again(small_data, finished_run), "--plot", tmp_path]
-    assert_refused(capsys, train.main, argv, str(tmp_path), "is a folder")
-    assert not tmp_path.with_name(tmp_path.name + ".png").exists()
+@pytest.mark.parametrize("name", ["", "log", "log.pgf", "log.words", "/dev/full"])
+def test_a_picture_has_the_ending_of_one(capsys, tmp_path, small_data, finished_run, name):
+    argv = [*train_again(small_data, finished_run), "--plot", tmp_path / name]
+    assert_refused(capsys, train.main, argv, str(tmp_path / name), "ends in .png")
+    assert list(tmp_path.iterdir()) == [] and not tmp_path.with_suffix(".png").exists()
 
 
 def test_scores_are_read_before_anything_is_translated(
@@ -649,3 +665,274 @@ def test_the_cache_of_jieba_is_private(tmp_path):
     assert done.returncode == 0, done.stderr
     [cache] = tmp_path.rglob("jieba.cache")
     assert cache.parent != tmp_path and cache.parent.stat().st_mode & 0o777 == 0o700
+
+
+# what weights belong to
+
+
+def test_weights_know_their_settings_and_vocabularies(capsys, tmp_path, small_data, finished_run):
+    run, told = copied(finished_run, tmp_path), "was made for other settings or vocabularies"
+    for change in (dict(num_heads=4), dict(src="de"), dict(tgt_segmentation="words")):
+        rewrite(run / "config.json", **change)
+        assert_refused(capsys, translate.main, ["--run", run, "Hello."], told)
+        shutil.copy(finished_run / "config.json", run)
+    path = run / "vocabulary.tgt.json"
+    tokens = json.loads(path.read_text(encoding="utf-8"))["tokens"]
+    rewrite(path, tokens=[tokens[1], tokens[0], *tokens[2:]])  # as many, in another order
+    assert_refused(capsys, translate.main, ["--run", run, "Hello."], told)
+    shutil.copy(finished_run / path.name, run)
+    weights = run / "checkpoints" / "step-40" / "model.safetensors"
+    write_tensors(weights, read_tensors(weights), made_for="another run")
+    assert_refused(capsys, train.main, train_again(small_data, run), str(weights), told)
+
+
+def test_weights_of_an_older_version_still_open(capsys, tmp_path, finished_run):
+    run = copied(finished_run, tmp_path)
+    write_tensors(run / "model.safetensors", read_tensors(run / "model.safetensors"))
+    assert translate.main(["--run", str(run), "Hello."]) == 0
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "model.safetensors: an older version wrote it" in errors
+
+
+# only what we wrote is overwritten or deleted
+
+
+@pytest.mark.parametrize("options", [[], ["--restart"]])
+@pytest.mark.parametrize("names", [["log.jsonl", "model.safetensors"], ["config.json"]])
+def test_files_of_others_are_left_alone(capsys, tmp_path, small_data, names, options):
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    argv = [*train_again(small_data, tmp_path), *options]
+    assert_refused(capsys, train.main, argv, names[0], "no made.json of a run of ours")
+    assert [(tmp_path / name).read_text() for name in names] == ["mine"] * len(names)
+
+
+def test_checkpoints_without_settings(capsys, tmp_path, small_data, finished_run):
+    run = copied(finished_run, tmp_path)
+    (run / "config.json").unlink()
+    argv = [*train_again(small_data, run), "--num-heads", "4"]
+    words = ("holds weights, and its config.json is missing", "--restart")
+    assert_refused(capsys, train.main, argv, *words)
+    assert not (run / "config.json").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
+@pytest.mark.parametrize("options", [[], ["--restart"]])
+@pytest.mark.parametrize("name", ["checkpoints", "transformer", "lock", "log.jsonl"])
+def test_no_link_is_followed(capsys, tmp_path, small_data, finished_run, name, options):
+    run, other = copied(finished_run, tmp_path), tmp_path / "other"
+    shutil.copytree(finished_run / "checkpoints", other)
+    if name in ("lock", "log.jsonl"):
+        (run / name).unlink()
+    elif (run / name).exists():
+        shutil.rmtree(run / name)
+    (run / name).symlink_to(other)
+    argv = [*train_again(small_data, run), *options]
+    assert_refused(capsys, train.main, argv, str(run / name), "is a link")
+    assert sorted(path.name for path in other.iterdir()) == ["step-20", "step-40"]
+
+
+def test_a_new_run_is_built_before_the_old_one_goes(
+    capsys, tmp_path, small_data, finished_run, monkeypatch
+):
+    def too_large(*_):
+        raise MemoryError("no room")
+
+    run = copied(finished_run, tmp_path)
+    before = sorted(path.relative_to(run) for path in run.rglob("*"))
+    monkeypatch.setattr(training_run, "make_model", too_large)
+    argv = [*train_again(small_data, run), "--restart", "--d-model", "64"]
+    assert_refused(capsys, train.main, argv, "out of memory")
+    assert sorted(path.relative_to(run) for path in run.rglob("*")) == before
+
+
+def test_a_run_is_held_from_opening_to_the_end(tmp_path, small_data, monkeypatch):
+    found = []
+
+    def resume(run, *arguments, resume=TrainingSession.resume):
+        with pytest.raises(Timeout):
+            FileLock(run.folder.path / "lock").acquire(timeout=0)
+        found.append("held")
+        return resume(run, *arguments)
+
+    monkeypatch.setattr(TrainingSession, "resume", resume)
+    run_training(small_data, replace(Config.preset("tiny"), steps=2), tmp_path / "run")
+    with FileLock(tmp_path / "run" / "lock").acquire(timeout=0):
+        found.append("free again")
+    assert found == ["held", "free again"]
+
+
+def test_scores_are_printed_before_they_are_kept_beside_the_others(
+    capsys, tmp_path, small_data, finished_run, monkeypatch
+):
+    run, print_scores = copied(finished_run, tmp_path), translate.print_scores
+
+    def meanwhile(*arguments):
+        print_scores(*arguments)
+        write_json(run / "scores.json", {"dev": {"by": "another process"}})
+
+    argv = ["--run", str(run), "--score", str(small_data), "--beam-size", "1"]
+    monkeypatch.setattr(translate, "print_scores", meanwhile)
+    assert translate.main(argv) == 0
+    assert set(json.loads((run / "scores.json").read_text())) == {"dev", "test"}
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", str(run / "scores.json"))
+
+    capsys.readouterr()
+    monkeypatch.setattr(scoring, "write_json", refuse)
+    assert translate.main(argv) == 2
+    captured = capsys.readouterr()
+    assert "\nbeam    BLEU" in captured.out
+    assert "Permission denied" in captured.err.splitlines()[-1]
+
+
+# one rule for text
+
+
+SPACES = [" ", "\t", "  ", "\u00a0", "\u3000", "\u2028", "\x85", "\x1b", "\r", "\x0b\n"]
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
+def test_white_space_changes_no_ids(small_data, kind):
+    """The ids that a search gets are those of the clean text, which training has seen."""
+    config = replace(Config.preset("tiny"), src_segmentation=kind, max_size=400)
+    pairs = read_split(small_data, "train", config)
+    tokenizers = make_tokenizers(pairs, config)
+    clean = [source for source, _ in pairs[:50]]
+    read = []
+
+    def search(src):
+        read.extend(row.tolist() for row in src)
+        return [[EOS + 1]] * len(src)
+
+    for texts in (clean, *([spoil(text, space) for text in clean] for space in SPACES)):
+        translate_texts(torch.nn.Linear(1, 1), search, tokenizers, texts, config, batch_size=1)
+    first = read[: len(clean)]
+    assert [read[start : start + 50] for start in range(0, len(read), 50)] == [first] * 11
+
+
+def spoil(text, space):
+    """A text with this white space around it, and in the place of each of its spaces."""
+    return space + text.replace(" ", space) + space
+
+
+def test_utf16_without_its_mark_is_no_text(capsys, tmp_path, finished_run):
+    path = tmp_path / "text"
+    path.write_bytes("Good morning.\nHello.\n".encode("utf-16-le"))
+    argv = ["--run", finished_run, "--input", path]
+    assert_refused(capsys, translate.main, argv, "text, line 1, byte 2: not UTF-8")
+
+
+# ends and signals
+
+
+def test_a_pipe_that_does_not_wait(finished_run):
+    """Nothing to read yet is not the end: of a pipe with O_NONBLOCK all lines are translated."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    command = [sys.executable, ROOT / "translate.py", "--run", finished_run, "--beam-size", "1"]
+    with subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, text=True) as process:
+        os.close(reading)
+        for _ in range(3):
+            os.write(writing, b"Hello.\n")
+            assert process.stdout.readline().endswith("\n")
+            time.sleep(0.2)
+        os.close(writing)
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+def test_a_file_is_not_read_and_written_at_once(tmp_path, finished_run):
+    path = tmp_path / "text"
+    path.write_text("Hello.\n")
+    command = [sys.executable, ROOT / "translate.py", "--run", finished_run, "--input", path]
+    with path.open("a") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "read and written at once" in done.stderr and path.read_text() == "Hello.\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals and /dev/full")
+@pytest.mark.parametrize("how", ["SIGHUP", "2>/dev/full", "| head -3"])
+def test_a_run_whose_output_ends_is_saved(tmp_path, small_data, how):
+    """It ends before its last step, with a checkpoint, and goes on as if nothing had been."""
+    run = tmp_path / "run"
+    program = f"{sys.executable} -u {ROOT}/train.py --data {small_data} --config tiny --run {run}"
+    program += " --steps 3000 --eval-steps 20 --warmup-steps 10 --dtype float32"
+    command = f"exec {program}" if how == "SIGHUP" else f"{program} {how}"
+    process = subprocess.Popen(
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    deadline = time.time() + 120
+    while how == "SIGHUP" and not RunFolder(run).checkpoints() and time.time() < deadline:
+        time.sleep(0.01)
+    if how == "SIGHUP":
+        process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=120)
+    saved = [step_of(folder) for folder in RunFolder(run).checkpoints()]
+    assert saved and saved[-1] < 3000, saved
+
+
+def test_who_waits_for_another_process_says_so(tmp_path, small_data):
+    variables = dict(WORLD_SIZE="2", RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        variables["MASTER_PORT"] = str(free.getsockname()[1])
+    command = [sys.executable, ROOT / "train.py", *train_again(small_data, tmp_path / "run")]
+    process = subprocess.Popen(
+        list(map(str, command)), env={**os.environ, **variables}, stderr=subprocess.PIPE, text=True
+    )
+    while "Warning" in (line := process.stderr.readline()) or line.startswith(" "):
+        pass  # of Accelerate
+    process.kill()
+    process.communicate()
+    assert (
+        line == f"waiting at 127.0.0.1:{variables['MASTER_PORT']} until all 2 processes are here\n"
+    )
+
+
+def test_a_number_of_processes_that_is_none(tmp_path, small_data):
+    argv = train_again(small_data, tmp_path / "run")
+    done = run_python(ROOT / "train.py", *argv, WORLD_SIZE="abc")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "WORLD_SIZE is 'abc'" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
+@pytest.mark.parametrize("program", ["train.py", "translate.py", "export.py"])
+def test_a_run_that_is_a_link_to_itself(tmp_path, program):
+    (tmp_path / "run").symlink_to("run")
+    more = {"translate.py": ["Hello."], "export.py": ["--ctranslate2", tmp_path / "out"]}
+    options = ["--config", "tiny", "--data", tmp_path] if program == "train.py" else more[program]
+    done = run_python(ROOT / program, "--run", tmp_path / "run", *options)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+def test_help_with_nowhere_to_go():
+    command = f"{sys.executable} {ROOT}/train.py --help >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+
+
+def test_no_code_of_a_strangers_folder_runs(tmp_path):
+    for name in ("tqdm", "torch", "numpy", "translate"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
+    for program in (["-m", "notebooks.translation"], [ROOT / "translate.py"]):
+        done = run_python(*program, "--run", ".", "Hello.", cwd=tmp_path)
+        assert done.returncode == 2 and "planted" not in done.stderr, done.stderr
+
+
+FULL_EXPORT = FULL_DISK.replace("from train", "from export")
+
+
+def test_an_export_on_a_full_disk_says_where_and_what_to_do(tmp_path, finished_run):
+    pytest.importorskip("resource", reason="needs a limit on file sizes, which Windows has not")
+    argv = ["--run", str(finished_run), "--ctranslate2", str(tmp_path / "out")]
+    done = run_python("-c", FULL_EXPORT.format(limit=10_000, argv=argv))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"{tmp_path}/out: could not be written" in done.stderr
+    assert "Make room" in done.stderr and list(tmp_path.iterdir()) == []

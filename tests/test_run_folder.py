@@ -16,20 +16,20 @@ import pytest
 import torch
 from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python, without_times
-from notebooks.make_model import make_model
-from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, replace
-from notebooks.training import train_step
 
 import train
 from notebooks import training
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.setup import Config, replace
 from notebooks.support import loading, training_run
+from notebooks.support.checkpoints import Progress, save_checkpoint
 from notebooks.support.errors import InputError, Stopped
 from notebooks.support.loading import seed_step
 from notebooks.support.model_files import read_tensors
-from notebooks.support.precision import native_dtype
 from notebooks.support.run_folder import RunFolder
 from notebooks.support.training_run import run_training
+from notebooks.training import train_step
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     files = "config.json made.json vocabulary.src.json vocabulary.tgt.json model.safetensors"
     assert names == {*files.split(), "log.jsonl", "checkpoints", "lock"}
     config = json.loads((finished_run / "config.json").read_text())
-    assert config["dtype"] == native_dtype()
+    assert config["dtype"] in ("float32", "bfloat16")  # whichever was faster
     assert Config(**config) == replace(Config.preset("tiny"), dtype=config["dtype"])
     records = read_records(finished_run)
     assert [record["step"] for record in records if "dev_loss" in record] == [20, 40]
@@ -317,14 +317,11 @@ def test_a_checkpoint_that_is_there_is_never_touched(small_data, tmp_path):
     written = (newest / "state.json").stat().st_mtime_ns
     (tmp_path / "checkpoints" / "step-3.tmp").mkdir()
     optimizer, _ = make_optimizer(model, TINY)
-    run = RunFolder(tmp_path)
-    run.config, run.loss, run.norm, run.tokens = TINY, 0.0, 0.0, 0.0
-    run.progress.step = 10
-    run.save(model, optimizer)
+    save_checkpoint(newest.parent, model, optimizer, Progress(step=10), "")
     assert (newest / "state.json").stat().st_mtime_ns == written
-    run.progress.step = 20
-    run.save(model, optimizer)
-    assert not (tmp_path / "checkpoints" / "step-3.tmp").exists()
+    save_checkpoint(newest.parent, model, optimizer, Progress(step=20), "")
+    names = {path.name for path in newest.parent.iterdir()}
+    assert names == {"step-5", "step-10", "step-20"}
 
 
 def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path):
@@ -434,16 +431,6 @@ def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, caps
     assert train.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
     told = "error: --tracker mlflow: it is not installed. Try: pip install mlflow\n"
     assert capsys.readouterr().err == told and not (tmp_path / "run").exists()
-
-
-def test_a_run_of_before_december_2026_goes_on(small_data, tmp_path):
-    """Its state.json also said in how many parts a batch was worked through."""
-    config = replace(TINY, steps=20, eval_steps=10, patience=0)
-    run_training(small_data, config, tmp_path)
-    shutil.rmtree(tmp_path / "checkpoints" / "step-20")
-    path = tmp_path / "checkpoints" / "step-10" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "parts": 1}))
-    assert run_training(small_data, config, tmp_path)[-1]["step"] == 20
 
 
 def test_a_run_says_what_made_it(finished_run):

@@ -14,12 +14,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from notebooks.setup import Config
 
+from notebooks.setup import Config
 from notebooks.support.box import EXPORTS, all_definitions
 from notebooks.support.errors import InputError, run_command
 from notebooks.support.files import read_json, write_json
-from notebooks.support.model_files import read_tensors, write_tensors
+from notebooks.support.model_files import made_for, read_tensors, write_tensors
 from notebooks.support.run_folder import BOX, RunFolder
 from notebooks.support.scoring import score
 from utils import ROOT
@@ -46,7 +46,8 @@ def make_model(run):
     for side in ("src", "tgt"):
         shutil.copyfile(run.path / f"vocabulary.{side}.json", new / f"vocabulary.{side}.json")
     rounded = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
-    write_tensors(new / "model.safetensors", rounded)
+    digest = made_for(config, *RunFolder(new).tokenizers())
+    write_tensors(new / "model.safetensors", rounded, made_for=digest)
     write_json(new / "config.json", asdict(config))
     write_json(
         new / "made.json",

@@ -3,6 +3,7 @@
 import torch
 
 from notebooks.data_preparation import BOS, EOS, Batch
+from notebooks.support.text_files import one_line
 
 
 @torch.no_grad()
@@ -39,7 +40,7 @@ def translation_attention(model, source, target, sentence, translation):
     The translation is read in one pass, as in training. The maps are those of `attention_maps`
     without the batch axis: stacks (layers, H, Tq, Tk).
     """
-    src, tgt = source.encode(sentence) + [EOS], [BOS, *target.encode(translation)]
+    src, tgt = source.encode(one_line(sentence)) + [EOS], [BOS, *target.encode(translation)]
     batch = Batch.collate([(src, [*tgt, EOS])]).to(next(model.parameters()).device)
     maps = attention_maps(model, batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     names = [

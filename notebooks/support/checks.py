@@ -29,6 +29,7 @@ HIGHEST = {
     "num_layers": 1000,
     "d_model": 2**16,
     "d_ff": 2**18,
+    "max_size": 10**7,
     "seed": 2**63 - 1,
 }
 
@@ -58,6 +59,13 @@ def check_fields(form):
         check_setting(field.name, field.type, getattr(form, field.name))
 
 
+def check_language(name, value):
+    """Raises InputError unless the value has the form of an ISO code, which scores go by."""
+    if not re.fullmatch("[a-z]{2,3}", value):
+        code = "".join(re.findall("^[A-Za-z]{2,3}", value)).lower() or "en"
+        raise InputError(f"{name} is {value!r}: give the code of the language alone, as {code!r}")
+
+
 def check_name(name, value):
     """Raises InputError unless the value may be part of a file's name."""
     if not re.fullmatch("[A-Za-z0-9_-]+", value):
@@ -67,8 +75,8 @@ def check_name(name, value):
 def check_config(config):
     """Raises InputError for the first setting that cannot work: its name, its value, what to do."""
     check_fields(config)
-    check_name("src", config.src)
-    check_name("tgt", config.tgt)
+    check_language("src", config.src)
+    check_language("tgt", config.tgt)
     if config.d_model % config.num_heads:
         raise InputError(
             f"num_heads {config.num_heads} does not divide d_model {config.d_model}: "

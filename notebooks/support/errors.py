@@ -29,8 +29,12 @@ def run_command(command, argv):
 
     What their connections leave to Python's end is taken down in any order, and sometimes aborts.
     """
+    world = os.environ.get("WORLD_SIZE", "1")  # torchrun sets it
+    if not world.isdecimal():
+        print(f"error: WORLD_SIZE is {world!r}: torchrun sets a number", file=sys.stderr)
+        return 2
     status = status_of(command, argv)
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # torchrun sets it
+    if int(world) > 1:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -50,31 +54,33 @@ def status_of(command, argv):
         print(end="", flush=True)  # what cannot be written is told here, not at Python's end
         return status
     except BrokenPipeError:  # who read our output has stopped, as `head` does
-        drop_output()
+        drop_output(sys.stdout)
         return 128 + 13  # as a program has it that ends by SIGPIPE
     except (InputError, OSError) as error:
-        print(f"error: {CONTROL.sub(' ', str(error))}", file=sys.stderr)
-        try:
-            print(end="", flush=True)
-        except OSError:  # told already
-            drop_output()
-        return 2
+        return tell(f"error: {CONTROL.sub(' ', str(error))}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise
         first = (str(error) or "MemoryError").splitlines()[0][:200]
         hint = "Raise accumulate, or lower batch_tokens, max_length or the model's size"
         hint += "; in a search lower --beam-size"
-        print(f"error: out of memory ({first}). {hint}", file=sys.stderr)
-        return 2
+        return tell(f"error: out of memory ({first}). {hint}", 2)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+        return tell("stopped", 130)
     except Stopped as stopped:
-        print(stopped, file=sys.stderr)
-        return 128 + signal.SIGTERM
+        return tell(stopped, 128 + signal.SIGTERM)
 
 
-def drop_output():
+def tell(text, status):
+    """Prints a program's last line on standard error, where that is possible. Gives the status."""
+    for stream, line in ((sys.stderr, f"{text}\n"), (sys.stdout, "")):
+        try:
+            print(end=line, file=stream, flush=True)
+        except OSError:
+            drop_output(stream)
+    return status
+
+
+def drop_output(stream):
     """What was printed and cannot be written is not tried again when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

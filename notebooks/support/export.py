@@ -53,7 +53,10 @@ def copy_norm(spec, norm):
 @torch.no_grad()
 def export_ctranslate2(run, out):
     """Writes a run as a CTranslate2 model into a new folder; InputError if it is there. Gives 0."""
-    from ctranslate2.specs import TransformerSpec  # takes a moment, and only this function needs it
+    try:  # only this function needs it
+        from ctranslate2.specs import TransformerSpec
+    except ModuleNotFoundError:
+        raise InputError("CTranslate2 is not installed. Try: pip install ctranslate2") from None
 
     config, source, target, model = RunFolder(run).load()
     if Path(out).exists():
@@ -88,7 +91,8 @@ def export_ctranslate2(run, out):
     try:
         spec.save(str(temporary))
         temporary.rename(out)
-    except BaseException:
-        shutil.rmtree(temporary)
-        raise
+    except OSError as error:
+        raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
     return 0

@@ -80,7 +80,6 @@ def read_form(path, form, whole):
     `whole`: no field may be missing. Raises InputError, naming the file and what is wrong.
     """
     content, names = read_json(path), [field.name for field in fields(form)]
-    content.pop("parts", None)  # of checkpoints from before December 2026
     unknown = [name for name in content if name not in names]
     missing = [name for name in names if name not in content]
     if unknown or (whole and missing):

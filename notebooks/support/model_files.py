@@ -3,6 +3,7 @@
 Files are written whole or not at all. What is read is checked, since it may be a stranger's file.
 """
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -20,21 +21,27 @@ from notebooks.data_preparation import (
 from notebooks.support.errors import InputError
 from notebooks.support.files import read_json, regular, write_json, write_whole
 
+# the settings without which weights mean something else, or nothing
+MEANING = (
+    "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm sharing"
+).split()
+
 
 def save_tokenizer(tokenizer, path):
     """Writes everything that `load_tokenizer` needs into one JSON file."""
+    write_json(Path(path), tokenizer_content(tokenizer), indent=None)
+
+
+def tokenizer_content(tokenizer):
+    """All that a tokenizer is, in the form of JSON."""
     segmenter = tokenizer.segmenter
     model = segmenter.model.to_str() if isinstance(segmenter, SubwordSegmenter) else None
-    write_json(
-        Path(path),
-        {
-            "tokens": tokenizer.vocabulary.tokens,
-            "language": getattr(segmenter, "language", None),
-            "subwords": model,
-            "segmenter": type(segmenter).__name__,
-        },
-        indent=None,
-    )
+    return {
+        "tokens": tokenizer.vocabulary.tokens,
+        "language": getattr(segmenter, "language", None),
+        "subwords": model,
+        "segmenter": type(segmenter).__name__,
+    }
 
 
 def load_tokenizer(path):
@@ -111,10 +118,27 @@ def read_like(path, wanted):
     return tensors
 
 
-def load_weights(model, path):
-    """Fills the model from a file of its named parameters, where tied ones stand once."""
+def made_for(config, source, target):
+    """A digest of the settings and the vocabularies that weights belong to."""
+    settings = [getattr(config, name) for name in MEANING]
+    parts = [settings, tokenizer_content(source), tokenizer_content(target)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def load_weights(model, path, wanted=None):
+    """Fills the model from a file of its named parameters, where tied ones stand once.
+
+    Returns whether the file says what its weights were made for. Raises InputError when that is not
+    `wanted`, a digest of `made_for`, if one is given.
+    """
     parameters = dict(model.named_parameters())
     tensors = read_like(path, parameters)
+    with safetensors.safe_open(path, "pt") as file:
+        found = (file.metadata() or {}).get("made_for")
+    if wanted and found not in (None, wanted):
+        told = "was made for other settings or vocabularies than those beside it"
+        raise InputError(f"{path}: {told}. Take a whole copy of the run, or train again")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
+    return found is not None

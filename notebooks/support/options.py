@@ -22,7 +22,11 @@ def parse_command(form, argv, program, preset=None):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     default, told = None, io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):
+        # standard output may be closed
+        with (
+            contextlib.redirect_stderr(told),
+            contextlib.redirect_stdout(sys.stdout or io.StringIO()),
+        ):
             if preset is not None:
                 parser = argparse.ArgumentParser(program, add_help=False, allow_abbrev=False)
                 parser.add_argument("--config", default=preset)

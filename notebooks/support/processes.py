@@ -2,6 +2,8 @@
 
 import functools
 import os
+import sys
+import threading
 import warnings
 from contextlib import contextmanager
 
@@ -71,14 +73,25 @@ def wait_for_all():
     highest(0)
 
 
+def tell_of_waiting():
+    """Says on standard error for whom this process waits."""
+    told = {name: os.environ.get(name) for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    where = f"{told['MASTER_ADDR']}:{told['MASTER_PORT']}"
+    print(f"waiting at {where} until all {told['WORLD_SIZE']} processes are here", file=sys.stderr)
+
+
 @contextmanager
 def connected():
     """Closes the connection to the other processes at a good end, if there was one.
 
     Raises InputError when another process has ended, since nothing can be done without it.
     """
+    waiting = threading.Timer(5, tell_of_waiting)
+    waiting.daemon = True
+    waiting.start()
     try:
         wait_for_all()  # before any work: are there enough GPUs, are all here?
+        waiting.cancel()
         yield
     except RuntimeError as error:
         lost = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)

@@ -10,7 +10,7 @@ from notebooks.data_preparation import read_pairs
 from notebooks.support.checks import check_name
 from notebooks.support.errors import InputError
 from notebooks.support.files import read_json, write_json
-from notebooks.support.run_folder import BOX, RunFolder
+from notebooks.support.run_folder import RunFolder, is_the_box
 from notebooks.support.text_files import one_line
 from notebooks.translation import Translator, bleu, measure
 
@@ -18,19 +18,16 @@ ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
 
 def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
-    """Translates a split greedily and with a beam; the scores go to the run's `scores.json`.
-
-    (Nothing is written into the model in the box.)
+    """Translates a split greedily and with a beam, and measures both.
 
     Gives (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
     alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
     as notebook 01's `read_pairs` does.
     """
     check_name("split", split)
-    path, is_the_box = Path(run) / "scores.json", Path(run).resolve() == BOX
-    if is_the_box and alpha == "auto":
+    read_scores(run)  # damaged? Then before any work
+    if is_the_box(run) and alpha == "auto":
         raise InputError("--alpha auto keeps what it chooses with a run: give --run")
-    others = read_json(path) if path.exists() else {}
     translator, scores, translations = Translator.load(run), {}, {}
     pairs = read(data, split, translator.config)
     if alpha == "auto":
@@ -44,9 +41,19 @@ def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
         speed = round(len(sources) / (time.perf_counter() - began), 1)
         scores[name] = measure(translations[name], references, translator.config.tgt)
         scores[name]["sentences_per_second"] = speed
-    if not is_the_box:  # its own come from `make model`
-        write_json(path, {**others, split: scores})
     return scores, pairs, translations
+
+
+def read_scores(run):
+    """What stands in the run's `scores.json`: {split: scores}."""
+    path = Path(run) / "scores.json"
+    return read_json(path) if path.exists() else {}
+
+
+def keep_scores(run, split, scores):
+    """Writes the scores of a split beside the others; not those of the box, which has its own."""
+    if not is_the_box(run):
+        write_json(Path(run) / "scores.json", {**read_scores(run), split: scores})
 
 
 def choose_alpha(translator, pairs, beam_size):

@@ -1,5 +1,6 @@
 """What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
 
+import os
 import queue
 import sys
 import threading
@@ -24,6 +25,8 @@ def translate_lines(load, texts=(), path=None):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
     if sys.stdout is None:
         raise InputError("standard output is closed: give translations somewhere to go")
+    if path and same_file(path, sys.stdout):
+        raise InputError(f"{path}: would be read and written at once. Write to another file")
     for number, text in enumerate(texts, start=1):
         if any("\ud800" <= sign <= "\udfff" for sign in text):  # Python's stand-ins for bad bytes
             raise InputError(f"text {number}: not UTF-8. Give it in a file by --input, or as UTF-8")
@@ -37,6 +40,14 @@ def translate_lines(load, texts=(), path=None):
             numbers, sentences = zip(*found)
             translations = translate(sentences, first=numbers[0], bar=bar)
             print(*map(one_line, translations), sep="\n", flush=True)
+
+
+def same_file(path, stream):
+    """Whether a stream writes into this very file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
+    except (OSError, ValueError):  # no such file, or a stream that is none
+        return False
 
 
 def rounds(lines, size=2000):

@@ -13,7 +13,7 @@ from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.support.loading import batches_in_order, endless_batches, seed_step
 from notebooks.support.processes import processes, synchronised
-from notebooks.support.run_folder import RunFolder
+from notebooks.support.session import TrainingSession, check_place
 from notebooks.support.translating import translate_greedily
 from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train
@@ -27,40 +27,48 @@ def run_training(data, config, run, restart=False, on_log=None, load=load_data):
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
     notebook 01's `load_data` does. Returns all records.
     """
+    check_place(Path(run))
     source, target, train_set, dev_set, dev_pairs = load(data, config)
-    run = RunFolder(run, on_log).open(config, source, target, restart)
-    config = run.config  # in it the data type "auto" has become a real one
     torch.manual_seed(config.seed)  # the same weights in all processes
+    # built before an old run goes: it may need more memory than there is
     model = make_model(config, len(source), len(target)).to(device())
-    if processes().is_main_process:
-        size = sum(parameter.numel() for parameter in model.parameters())
-        left_out = f"{train_set.dropped} longer ones left out"
-        print(
-            f"{Path(data).name}: {len(train_set):,} pairs to train on, {left_out}; "
-            f"{len(dev_set)} for dev"
-        )
-        print(
-            f"vocabularies of {len(source):,} and {len(target):,} tokens, {size:,} parameters, "
-            f"{config.dtype} on {device()}"
-        )
-    sample = sample_of(train_set, len(dev_set))
+    with TrainingSession(run, config, source, target, restart, on_log) as session:
+        config = session.config  # in it the data type "auto" has become a real one
+        if session.writes:
+            tell(data, config, (source, target), train_set, dev_set, model)
+        sample = sample_of(train_set, len(dev_set))
 
-    def measure():
-        """What an evaluation notes besides the dev loss."""
-        found = {"train_loss": mean_loss(model, sample, config)}
-        return found | translate_some(model, (source, target), dev_pairs, config)
+        def measure():
+            """What an evaluation notes besides the dev loss."""
+            found = {"train_loss": mean_loss(model, sample, config)}
+            return found | translate_some(model, (source, target), dev_pairs, config)
 
-    return train_in(run, model, train_set, dev_set, measure)
+        return train_in(session, model, train_set, dev_set, measure)
 
 
-def train_in(run, model, train_set, dev_set, measure=dict):
-    """Trains to the end of an opened `RunFolder`, from where it stands. Returns all records.
+def tell(data, config, tokenizers, train_set, dev_set, model):
+    """Prints what is trained, on what."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    source, target = (f"{len(tokenizer):,}" for tokenizer in tokenizers)
+    left_out = f"{train_set.dropped} longer ones left out"
+    print(
+        f"{Path(data).name}: {len(train_set):,} pairs to train on, {left_out}; "
+        f"{len(dev_set)} for dev"
+    )
+    print(
+        f"vocabularies of {source} and {target} tokens, {size:,} parameters, "
+        f"{config.dtype} on {device()}"
+    )
+
+
+def train_in(session, model, train_set, dev_set, measure=dict):
+    """Trains to the end of a `TrainingSession`, from where it stands. Returns all records.
 
     `measure()` gives further entries for the record of an evaluation.
     """
-    config = run.config
+    config = session.config
     optimizer, scheduler = make_optimizer(model, config)
-    progress = run.resume(model, optimizer, scheduler, train_set, dev_set)
+    progress = session.resume(model, optimizer, scheduler, train_set, dev_set)
     criterion = LabelSmoothing(config.smoothing)
     batch_loss = synchronised(WrappedLoss(model, criterion, config))
 
@@ -68,25 +76,25 @@ def train_in(run, model, train_set, dev_set, measure=dict):
         """Those of the steps that are left."""
         found = endless_batches(train_set, config, progress)
         while not progress.finished:
-            batch, run.position = next(found)
+            batch, session.position = next(found)
             seed_step(config.seed, progress.step)
             yield batch
 
     def after_step(*figures):
         """Notes the step; now and then a record, an evaluation, a checkpoint."""
-        run.add(*figures)
+        session.add(*figures)
         if progress.step % config.eval_steps == 0 or progress.step == config.steps:
             dev_loss = mean_loss(model, dev_set, config)
-            run.log(dev_loss=dev_loss, **measure())
-            run.keep(model, progress.judge(dev_loss, config))
-            run.save(model, optimizer)
+            session.log(dev_loss=dev_loss, **measure())
+            session.keep(model, progress.judge(dev_loss, config))
+            session.save(model, optimizer)
         elif progress.step % 50 == 0:
-            run.log()
-        run.stop_if_asked(model, optimizer)
+            session.log()
+        session.stop_if_asked(model, optimizer)
 
-    with run.going():
+    with session.going():
         train(batch_loss, batches(), optimizer, scheduler, config.clip, after_step)
-    return run.records
+    return session.records
 
 
 def mean_loss(model, dataset, config):

@@ -5,6 +5,7 @@ import sys
 from notebooks.data_preparation import EOS, pad_rows
 from notebooks.support.errors import InputError
 from notebooks.support.precision import search_precision
+from notebooks.support.text_files import one_line
 from notebooks.transformer import greedy_search
 
 
@@ -16,7 +17,7 @@ def translate_texts(model, search, tokenizers, texts, config, batch_size=64, fir
     Raises InputError for weights with which it gives no probabilities.
     """
     source, target = tokenizers
-    rows = source.encode_batch(list(texts))
+    rows = source.encode_batch([one_line(text) for text in texts])
     for number, ids in enumerate(rows, start=first):
         if len(ids) > config.max_length:
             print(f"line {number}: cut after {config.max_length} tokens", file=sys.stderr)
