@@ -7,7 +7,10 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
 
 import nbformat
 import pytest
@@ -121,7 +124,7 @@ def test_every_formula_is_mathml(pages):
 
 def test_a_formula_that_cannot_be_converted_is_named(program):
     assert "<mfrac>" in program.to_mathml(r"\frac{1}{2}", True)
-    with pytest.raises(program.PagesError, match=r"\\frac\{1\} cannot be converted"):
+    with pytest.raises(program.InputError, match=r"\\frac\{1\} cannot be converted"):
         program.to_mathml(r"\frac{1}", False)
 
 
@@ -180,35 +183,83 @@ def test_no_text_of_widgets_and_no_progress_bars(pages):
             assert not re.search(r"interactive\(children|\d+%\|", block.get_text()), name
 
 
-def test_what_is_no_former_site_is_refused(program, tmp_path, monkeypatch, capsys):
+def run(program, folder):
+    """The exit status of the program that is to write to this folder."""
+    return program.run_command(program.main, [str(folder)])
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "index.html"])
+def test_what_is_no_former_site_is_refused(program, tmp_path, name, capsys):
     folder = tmp_path / "mine"
     folder.mkdir()
-    monkeypatch.setattr("sys.argv", ["pages.py", str(folder)])
-    for name in ("notes.txt", "index.html"):  # a stranger's index is no former site either
-        (folder / name).write_text("mine", encoding="utf-8")
-        assert program.main() == 2
-        printed = capsys.readouterr()
-        assert not printed.out and printed.err.count("\n") == 1
-        assert f"{name}): choose another folder" in printed.err
-        assert [path.name for path in folder.iterdir()] == [name]
-        (folder / name).unlink()
+    mine = "gehört mir".encode("latin-1")  # not UTF-8
+    (folder / name).write_bytes(mine)
+    assert run(program, folder) == 2
+    told = f"error: {folder} is not as this tool left it ({name}): choose another folder\n"
+    assert capsys.readouterr() == ("", told)
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [(name, mine)]
+
+
+@pytest.mark.parametrize("name", ["images/mine.png", "fonts/mine/a.txt", "mine.html", "style.css"])
+def test_a_file_of_the_users_in_a_former_site_is_kept(
+    program, site, tmp_path, monkeypatch, name, capsys
+):
+    former = shutil.copytree(site, tmp_path / "former")
+    (former / name).parent.mkdir(exist_ok=True)
+    (former / name).write_text("mine", encoding="utf-8")
+    monkeypatch.setattr(program, "build", lambda root, folder: shutil.copytree(site, folder) and 17)
+    assert run(program, former) == 2
+    assert (former / name).read_text(encoding="utf-8") == "mine"
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and told.count("\n") == 1, told
 
 
 def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(program, site, tmp_path, monkeypatch):
     former = shutil.copytree(site, tmp_path / "former")
     (former / "17_gone.html").write_text("old", encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["pages.py", str(former)])
+    listed = "\n".join(program.contents(former))
+    (former / program.LIST).write_text(listed, encoding="utf-8")
 
     def fails(root, folder):
         shutil.copytree(site, folder)
-        raise program.PagesError("half way")
+        raise program.InputError("half way")
 
     monkeypatch.setattr(program, "build", fails)
-    assert program.main() == 2 and (former / "17_gone.html").exists()
+    assert run(program, former) == 2 and (former / "17_gone.html").exists()
     monkeypatch.setattr(program, "build", lambda root, folder: shutil.copytree(site, folder) and 17)
-    assert program.main() == 0
+    assert run(program, former) == 0
     assert {path.name for path in former.iterdir()} == {path.name for path in site.iterdir()}
     assert [path.name for path in tmp_path.iterdir()] == ["former"]
+
+
+def test_a_file_that_comes_while_the_site_is_made_is_kept(program, site, tmp_path, monkeypatch):
+    former = shutil.copytree(site, tmp_path / "former")
+
+    def build(root, folder):
+        (former / "mine.html").write_text("mine", encoding="utf-8")
+        shutil.copytree(site, folder)
+        return 17
+
+    monkeypatch.setattr(program, "build", build)
+    assert run(program, former) == 2
+    assert (former / "mine.html").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_ctrl_c_is_one_line(tmp_path):
+    command = [sys.executable, PROGRAM, tmp_path / "site"]
+    making = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while not list(tmp_path.iterdir()) and time.monotonic() < end:
+            time.sleep(0.05)
+        making.send_signal(signal.SIGINT)
+        told = making.communicate(timeout=60)[1]
+    finally:
+        making.kill()
+        making.wait()
+    assert (making.returncode, told) == (130, "stopped\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 # Asks the browser what a reader would see; what lies in a box that scrolls may be wider than the

@@ -10,6 +10,10 @@ import os
 import pickle
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import grade
@@ -24,6 +28,8 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
 )
 
+GRADE = ROOT / "tools" / "grade.py"
+POSITIONS = "03_positional_encoding"
 LAYER_NORM, FEED_FORWARD = "05_layer_norm", "06_feed_forward"
 SUBLAYER, ENCODER = "07_sublayer_connection", "08_encoder"
 # what LayerNorm.forward returns
@@ -42,6 +48,21 @@ def original(tmp_path_factory):
 def copy(original, tmp_path):
     """A copy to be filled."""
     return shutil.copytree(original, tmp_path / "anna")
+
+
+def handed_in(original, folder, *names):
+    """A copy of which these notebooks were handed in, and no other."""
+    ours = original / "notebooks"
+    theirs = folder / "notebooks"
+    shutil.copytree(ours / "support", theirs / "support")
+    for name in ("__init__.py", *(f"{name}.ipynb" for name in names)):
+        shutil.copy(ours / name, theirs / name)
+    return folder
+
+
+def results(folder, *names):
+    """(result, hint) of each exercise of these notebooks."""
+    return [(one.result, one.hint) for one in grade.grade(folder) if one.notebook in names]
 
 
 def read(folder, name):
@@ -346,3 +367,164 @@ def test_a_copy_that_wants_too_much_memory_is_told(original, tmp_path, monkeypat
     fill(copy, LAYER_NORM, greedy, solutions(LAYER_NORM)[1])
     found = [(one.result, one.hint) for one in grade.grade(copy)]
     assert found[1] == ("right", "") and found[0][0] == "not yet" and "MemoryError" in found[0][1]
+
+
+def test_what_an_answer_sets_spoils_no_other(original, tmp_path):
+    copy = handed_in(original, tmp_path / "mia", POSITIONS, LAYER_NORM, SUBLAYER)
+    sets = (
+        "import builtins\nbuiltins.id = None\n"
+        "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float64)\n"
+    )
+    tells = "raise KeyError(torch.is_grad_enabled(), torch.get_default_dtype())"
+    answer = sets + solutions(LAYER_NORM)[0]
+    fill(copy, LAYER_NORM, answer, f"def norm_backward(x, g):\n    {tells}")
+    fill(copy, SUBLAYER, *solutions(SUBLAYER))  # the first calls `id`
+    assert results(copy, LAYER_NORM, SUBLAYER) == [
+        ("right", ""),
+        ("not yet", "It stopped with KeyError: (True, torch.float32)"),
+        ("right", ""),
+        ("right", ""),
+    ]
+
+
+def test_grading_is_in_utf_8_whatever_the_environment_says(original, tmp_path):
+    copy = handed_in(original, tmp_path / "kim", LAYER_NORM)
+    prints = solutions(LAYER_NORM)[0].replace("    return x /", "    print('电')\n    return x /")
+    assert "电" in prints
+    fill(copy, LAYER_NORM, prints, "def norm_backward(x, g):\n    raise KeyError('√')")
+    done = run_python(GRADE, copy, PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
+    rows = [line.split(maxsplit=2) for line in done.stdout.splitlines() if LAYER_NORM in line]
+    assert [row[2].split(maxsplit=2) for row in rows] == [
+        ["right"],
+        ["not", "yet", "It stopped with KeyError: '√'"],
+    ], done.stderr
+
+
+def test_export_cells_that_loop_are_waited_for_once(original, tmp_path, monkeypatch):
+    monkeypatch.setattr(grade, "LIMIT", 10)
+    names = (LAYER_NORM, FEED_FORWARD, SUBLAYER)
+    copy = handed_in(original, tmp_path / "leo", POSITIONS, *names)
+    replace_in(copy, LAYER_NORM, "class LayerNorm", "while True:\n    pass\n\n\nclass LayerNorm")
+    for name in names:
+        fill(copy, name, *solutions(name))
+    halted = "import of notebooks.layer_norm halted; None in sys.modules"
+    reason = f"{LAYER_NORM} was stopped after 10 s: an endless loop?"
+    late = ("not yet", f"It stopped with ModuleNotFoundError: {halted} ({reason})")
+    right = ("right", "")  # 06 does not import it, 07 does
+    assert results(copy, *names) == [late, late, right, right, late, late]
+
+
+def test_half_a_message_is_not_waited_for(original, tmp_path):
+    copy = handed_in(original, tmp_path / "ute", LAYER_NORM)
+    writes_half = """
+def rms_norm(*given):
+    import gc
+    import os
+    from multiprocessing.connection import Connection
+
+    for thing in gc.get_objects():
+        if isinstance(thing, Connection):
+            os.write(thing.fileno(), b"\\0\\0\\0\\x20half")
+    while True:
+        pass
+"""
+    fill(copy, LAYER_NORM, writes_half, solutions(LAYER_NORM)[1])
+    done = run_python(GRADE, copy)  # in a process of its own, which can be ended
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines() if LAYER_NORM in line]
+    told = [f"{LAYER_NORM} 1 not yet It sent no verdict", f"{LAYER_NORM} 2 right"]
+    assert rows == told, done.stderr
+
+
+def test_no_oddity_of_a_student_stops_the_class_or_orders_the_terminal(original, tmp_path, capsys):
+    odd = handed_in(original, tmp_path / "odd\x1b[2J", LAYER_NORM)
+    raises = "raise SystemExit('\\ud800 \\x1b[31m red')"
+    fill(odd, LAYER_NORM, f"def rms_norm(*given):\n    {raises}", None)
+    (odd / "notebooks" / f"{SUBLAYER}.ipynb").write_text("\x1b[31m")
+    plain = handed_in(original, tmp_path / "plain", LAYER_NORM)
+    table = tmp_path / "grades.csv"
+    assert grade.main([str(odd), str(plain), "--out", str(table)]) == 0
+    printed = capsys.readouterr().out
+    written = table.read_text(encoding="utf-8-sig")
+    assert f"{plain}\n" in printed
+    for text in (printed, written):
+        assert r"It stopped with SystemExit: \ud800 [31m red" in text
+        assert "\x1b" not in text
+
+
+def test_the_table_is_written_whole_or_not_at_all(tmp_path):
+    pytest.importorskip("resource", reason="Windows has no such limit")
+    (tmp_path / "notebooks").mkdir()
+    table = tmp_path / "grades.csv"
+    table.write_text("last week's")
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", sys.executable, GRADE]
+    command = [*limited, tmp_path, "--out", table]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, table.read_text()) == (2, "last week's"), done.stderr
+    assert re.fullmatch("error: .*File too large.*\n", done.stderr), done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"grades.csv", "notebooks"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_table_that_is_no_regular_file_is_refused_in_one_line(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    done = run_python(GRADE, tmp_path, "--out", "/dev/full")
+    told = "error: /dev/full: is no regular file. Give one\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+def test_who_reads_the_grades_may_stop_reading(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, GRADE, tmp_path]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def is_alive(number):
+    """Whether there is such a process, and it has not ended."""
+    path = Path(f"/proc/{number}/stat")
+    return path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(holds):
+    """Whether this holds within a minute."""
+    end = time.monotonic() + 60
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)
+    return holds()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+@pytest.mark.parametrize("sent", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_stopped_grader_leaves_no_process_behind(original, tmp_path, sent):
+    copy = handed_in(original, tmp_path / "jan", LAYER_NORM)
+    note = tmp_path / "processes"
+    loops = f"""
+def rms_norm(*given):
+    import os
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "600"])
+    with open({str(note)!r}, "w") as file:
+        print(os.getpid(), child.pid, file=file)
+    while True:
+        pass
+"""
+    fill(copy, LAYER_NORM, loops, None)
+    options = dict(stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # a session of its own: Ctrl-C in a terminal reaches all processes of a group
+    grader = subprocess.Popen([sys.executable, GRADE, copy], start_new_session=True, **options)
+    left = []
+    try:
+        assert wait_until(lambda: note.exists() and note.read_text().endswith("\n"))
+        left = [int(number) for number in note.read_text().split()]
+        os.killpg(grader.pid, getattr(signal, sent))
+        told = grader.communicate(timeout=60)[1]
+        assert (grader.returncode, told) == (130, "stopped\n")
+        assert wait_until(lambda: not any(map(is_alive, left))), "processes were left behind"
+    finally:
+        for number in filter(is_alive, [grader.pid, *left]):
+            os.kill(number, signal.SIGKILL)
+        grader.wait()

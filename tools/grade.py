@@ -2,9 +2,9 @@
 
 A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook,
 not the student's own, but the student's notebooks are what it imports: an edited class counts. Each
-copy is graded in a process of its own. That guards against slips and endless loops, not against
-code that means harm: it runs what the students wrote with your rights, and such code can forge its
-own verdict. What comes back is text alone, as JSON.
+notebook of a copy is graded in a process of its own. That guards against slips and endless loops,
+not against code that means harm: it runs what the students wrote with your rights, and such code
+can forge its own verdict. What comes back is text alone, as JSON.
 """
 
 import argparse
@@ -12,26 +12,39 @@ import ast
 import csv
 import importlib
 import importlib.util
+import io
 import json
 import multiprocessing
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from contextlib import suppress
 from functools import cache
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import MagicMock
+
+if __name__ == "__main__":  # a grading process imports the student's `notebooks`
+    from notebooks.support.errors import run_command  # first: Ctrl-C is one line from here
 
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FOLDED = "<details><summary>Solution</summary>\n\n"  # how a solution's cell begins
-LIMIT = 60  # seconds for one exercise
-MEMORY = 32 << 30  # bytes of address space for a copy, of which PyTorch alone maps several
-LONGEST = 1 << 16  # bytes of a verdict
+LIMIT = 60  # seconds for one exercise, and for importing one notebook
+MEMORY = 32 << 30  # bytes of address space for a notebook, of which PyTorch alone maps several
+LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it whole or not at all
+# Windows has neither SIGHUP nor a mask, which a new process inherits
+STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
+# On Linux a process is forked from one that has PyTorch and nothing of a student. Elsewhere PyTorch
+# may not survive that.
+CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
 
@@ -48,7 +61,6 @@ class Task(NamedTuple):
     """What the grading process is given for one exercise."""
 
     notebook: str  # 05_layer_norm
-    number: int
     cells: list  # code in which the answer finds its imports, functions and classes
     answer: str
     check: str
@@ -135,11 +147,15 @@ def verdict(names, answer, source, check):
     return names["_"]
 
 
-def work(connection, folder, tasks):
+def work(connection, folder, tasks, refused):
     """The grading process: sends "ready", then the verdict on each task as soon as it has it."""
+    with suppress(AttributeError):  # on Windows
+        os.setsid()  # so that it is killed with all that it has started
+    mask(signal.SIG_UNBLOCK, STOPS)
     spec = importlib.util.spec_from_file_location("utils_of_the_course", ROOT / "utils.py")
     utils = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(utils)
+    utils.torch.set_num_threads(1)  # on a busy machine more of them wait for each other
     with suppress(ImportError, ValueError, OSError):  # not on Windows, or a lower limit holds
         import resource
 
@@ -149,11 +165,14 @@ def work(connection, folder, tasks):
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     sys.dont_write_bytecode = True
+    sys.modules.update(dict.fromkeys(refused))  # None: it cannot be imported
     # the course stands in for what was not handed in: utils.py, the data
     sys.path[:0] = [str(folder), str(ROOT)]
     os.chdir(folder / "notebooks")
     notebook = names = None
     for task in tasks:
+        utils.torch.set_default_dtype(utils.torch.float32)  # whatever the last answer has set
+        utils.torch.set_grad_enabled(True)
         try:
             if task.notebook != notebook:
                 names = namespace(task.notebook[3:], task.cells)
@@ -161,59 +180,71 @@ def work(connection, folder, tasks):
             text = verdict(names, task.answer, task.check, utils.check)
         except BaseException as error:  # whatever a student's code may raise
             text = f"not yet. It stopped with {type(error).__name__}: {error}"
+        if refused and re.search("NameError|ModuleNotFoundError", text):
+            text += f" ({'; '.join(refused.values())})"
         say(connection, text)
 
 
 def say(connection, text):
     """Sends a text, cut short, as JSON: whoever receives it unpacks no objects."""
-    connection.send_bytes(json.dumps(str(text)[: LONGEST // 8]).encode())
+    connection.send_bytes(json.dumps(str(text)[: LONGEST // 12 - 1]).encode())
 
 
 def heard(connection):
     """The text that was sent. Raises EOFError if it is no such text."""
-    try:
+    with suppress(ValueError, OSError, RecursionError):
         text = json.loads(connection.recv_bytes(LONGEST))
-    except (ValueError, OSError, RecursionError):
-        raise EOFError from None
-    if not isinstance(text, str):
-        raise EOFError
-    return text
+        if isinstance(text, str):
+            return text
+    raise EOFError
 
 
-def run_tasks(folder, tasks):
-    """Yields the verdict on each task, in order.
+def run_tasks(folder, tasks, refused):
+    """Yields the verdict on each task, in order. `refused`: {module: why it is not imported}.
 
     After an endless loop or a crash a new process does the rest.
     """
-    context = multiprocessing.get_context("spawn")
     while tasks:
-        connection, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, folder, tasks))
+        connection, theirs = CONTEXT.Pipe(duplex=False)
+        if os.name != "nt":  # where a message is never seen in parts
+            os.set_blocking(connection.fileno(), False)  # half a message is an error
+        process = CONTEXT.Process(target=work, args=(theirs, folder, tasks, refused))
+        resource_tracker.ensure_running()  # else it would start below, and unblock the signals
+        alive = False
+        mask(signal.SIG_BLOCK, STOPS)
         process.start()
-        theirs.close()  # else its end could not be seen from here
         try:
-            if not begins(connection):
-                sys.exit("grade.py: the grading process did not start; what stands above says why")
-            alive = True
+            mask(signal.SIG_UNBLOCK, STOPS)
+            theirs.close()  # else its end could not be seen from here
+            alive = connection.poll(None) and heard(connection)  # ready: no student's code has run
             while tasks and alive:
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
                 late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
                 yield heard(connection) if alive else late
         except EOFError:
+            if not alive:
+                sys.exit("grade.py: the grading process did not start; what stands above says why")
             process.join(1)
-            yield f"not yet. It ended Python itself, with exit status {process.exitcode}"
+            ended = f"ended Python itself, with exit status {process.exitcode}"
+            yield f"not yet. It {'sent no verdict' if process.is_alive() else ended}"
         finally:
+            with suppress(OSError, AttributeError):  # all have ended, or this is Windows
+                os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()
 
 
-def begins(connection):
-    """Whether the grading process gets as far as "ready"."""
-    try:
-        return heard(connection) == "ready"
-    except EOFError:
-        return False
+def not_importable(folder):
+    """{module: why}, of the notebooks of a copy whose export cells loop or end Python."""
+    found = {}
+    check = "@check('')\ndef _():\n    pass"
+    tasks = [Task(path.stem, [], "", check) for path in NOTEBOOKS]
+    # `found` goes to each new process, too
+    for task, text in zip(tasks, run_tasks(folder, tasks, found)):
+        if not text.startswith(("right", "not yet. It stopped with")):  # else it came to its end
+            found[f"notebooks.{task.notebook[3:]}"] = text.replace("not yet. It", task.notebook)
+    return found
 
 
 def answers(folder, path):
@@ -235,34 +266,36 @@ def answers(folder, path):
         )
     # checks import something, too
     code = other_cells(cells) + [exercise.check for exercise in ours]
-    numbered = enumerate(zip(theirs, ours), start=1)
-    return [
-        Task(path.stem, number, code, answer, exercise.check)
-        for number, (answer, exercise) in numbered
-    ]
+    return [Task(path.stem, code, answer, one.check) for answer, one in zip(theirs, ours)]
 
 
 def grade(folder):
     """The grades of one copy, of all exercises of the course, in their order."""
     place = folder.resolve()
-    found = []  # tasks, and the grades of what cannot be run
+    refused = not_importable(place)
+    found = []
     for path in NOTEBOOKS:
         try:
-            found += answers(place, path)
+            tasks = answers(place, path)
         except Exception as error:  # a copy's file may be anything
-            for number in range(1, len(exercises(path)) + 1):
-                found.append(Grade(str(folder), path.stem, number, "not graded", str(error)))
-    texts = run_tasks(place, [task for task in found if isinstance(task, Task)])
-    return [
-        entry if isinstance(entry, Grade) else to_grade(folder, entry, next(texts))
-        for entry in found
-    ]
+            texts = [f"not graded. {error}"] * len(exercises(path))
+        else:
+            texts = run_tasks(place, tasks, refused)
+        found += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
+    return found
 
 
-def to_grade(folder, task, text):
+def to_grade(folder, notebook, number, text):
     """The grade that a verdict means."""
-    result, _, hint = text.partition(". ")
-    return Grade(str(folder), task.notebook, task.number, result, " ".join(hint.split())[:300])
+    result, _, hint = clean(text).partition(". ")
+    return Grade(clean(folder), notebook, number, result, " ".join(hint.split())[:300])
+
+
+def clean(text):
+    """A text without orders to a terminal and halves of characters, which cannot be printed."""
+    from notebooks.support.errors import CONTROL
+
+    return CONTROL.sub(" ", str(text)).encode(errors="backslashreplace").decode()
 
 
 def cell(value):
@@ -273,7 +306,7 @@ def cell(value):
 
 def print_table(folder, grades):
     """Prints one copy's grades and their totals."""
-    print(folder)
+    print(clean(folder))
     for _, notebook, number, result, hint in grades:
         print(f"  {notebook:24} {number}  {result:14}  {hint}".rstrip())
     counts = Counter(grade.result for grade in grades)
@@ -283,6 +316,9 @@ def print_table(folder, grades):
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
+    # not at the top, as the `notebooks` of a grading process are the student's
+    from notebooks.support.files import regular, write_whole
+
     parser = argparse.ArgumentParser(
         "grade.py", description="Grades filled copies of the course with the checks of this one."
     )
@@ -293,7 +329,7 @@ def main(arguments=None):
         "--out", type=Path, metavar="FILE.csv", help="write the grades to this file, too"
     )
     options = parser.parse_args(arguments)
-    missing = [str(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
+    missing = [clean(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
     if missing:
         parser.error(
             f"{', '.join(missing)}: no folder notebooks in it. "
@@ -303,18 +339,26 @@ def main(arguments=None):
         parser.error(f"{options.out}: there is no such folder to write to")
     if options.out and options.out.is_dir():
         parser.error(f"{options.out}: is a folder. Name a file, such as grades.csv")
+    if options.out:
+        regular(options.out)
     grades = []
     for folder in options.folders:
         found = grade(folder)
         print_table(folder, found)
         grades += found
     if options.out:
+        table = io.StringIO(newline="")
+        rows = [[cell(value) for value in grade] for grade in grades]
+        csv.writer(table).writerows([Grade._fields, *rows])
         # -sig: the mark by which Excel knows UTF-8
-        with open(options.out, "w", newline="", encoding="utf-8-sig") as file:
-            rows = [[cell(value) for value in grade] for grade in grades]
-            csv.writer(file).writerows([Grade._fields, *rows])
+        write_whole(options.out, table.getvalue().encode("utf-8-sig"))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # for the grading processes
+    os.environ.update(PYTHONUTF8="1", PYTHONIOENCODING="utf-8:backslashreplace")
+    for stop in STOPS:
+        if signal.getsignal(stop) == signal.SIG_DFL:  # nohup lets one be ignored
+            signal.signal(stop, signal.default_int_handler)  # as Ctrl-C
+    sys.exit(run_command(main, None))

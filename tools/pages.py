@@ -8,6 +8,7 @@ characters on its pages.
 """
 
 import argparse
+import hashlib
 import html
 import importlib.util
 import os
@@ -18,6 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from notebooks.support.errors import InputError, run_command  # first: Ctrl-C is one line from here
+
+# isort: split
 import nbformat
 from fontTools import subset
 from jinja2 import FileSystemLoader, pass_context
@@ -34,7 +38,7 @@ READMES = {
     "data_small/README.md": "data_small.html",
     "data_large/README.md": "data_large.html",
 }
-GENERATOR = 'content="tools/pages.py"'
+LIST = "pages.sha256"  # all that a site consists of: by it a former one is known
 
 # Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far
 # as a pattern allows. That of cjk leaves Latin text its own quotes.
@@ -50,16 +54,12 @@ DRAWN = "√‾ℎ" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2
 LATEX = LatexToMathML(fancy_error=False)
 
 
-class PagesError(Exception):
-    """What stops the site from being written, told in one line."""
-
-
 def to_mathml(latex, block):
     """LaTeX to MathML."""
     try:
         mathml = LATEX.convert_with_local_state(latex, displaystyle=block)
     except LatexError as error:
-        raise PagesError(
+        raise InputError(
             f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
         ) from error
     # \overline comes as a combining character, which browsers draw beside its letters; this one is
@@ -148,7 +148,7 @@ def front_page(readme):
     """The README with its table of notebooks right behind the introduction."""
     first, *sections = re.split(r"^(?=## )", readme, flags=re.MULTILINE)
     if not any(section.startswith("## The notebooks") for section in sections):
-        raise PagesError('README.md has no section "The notebooks"')
+        raise InputError('README.md has no section "The notebooks"')
     return first + "".join(
         sorted(sections, key=lambda section: not section.startswith("## The notebooks"))
     )
@@ -231,8 +231,8 @@ def build(root, folder):
         }
         try:
             text, resources = exporter.from_notebook_node(notebook, resources)
-        except PagesError as error:
-            raise PagesError(f"{path.relative_to(root)}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{path.relative_to(root)}: {error}") from error
         images |= {Path(name).name: content for name, content in resources["outputs"].items()}
         (folder / pages[path]).write_text(text, encoding="utf-8")
         characters |= set(html.unescape(text))
@@ -241,7 +241,17 @@ def build(root, folder):
         (folder / "images" / name).write_bytes(content)
     write_fonts(folder / "fonts", "".join(sorted(characters)))
     shutil.copyfile(TOOLS / "pages.css", folder / "style.css")
+    (folder / LIST).write_text("\n".join(contents(folder)), encoding="utf-8")
     return len(paths)
+
+
+def contents(folder):
+    """A line for each thing in a site but its list: the SHA-256, if it is a file, and the name."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        lines.append(f"{digest:64}  {path.relative_to(folder).as_posix()}")
+    return [line for line in lines if line[66:] != LIST]
 
 
 def check_replaceable(out):
@@ -249,40 +259,35 @@ def check_replaceable(out):
     if not out.exists():
         return
     if not out.is_dir():
-        raise PagesError(f"{out} is a file: choose another folder")
-    names = {path.name for path in out.iterdir()}
-    others = names - {"style.css", "fonts", "images"}
-    strangers = sorted(name for name in others if not name.endswith(".html"))
-    index = out / "index.html"
-    ours = index.is_file() and GENERATOR in index.read_text(encoding="utf-8")
-    if strangers or names and not ours:
-        raise PagesError(
-            f"{out} holds something else ({(strangers or sorted(names))[0]}): choose another folder"
-        )
+        raise InputError(f"{out} is a file: choose another folder")
+    known = out / LIST
+    ours = known.read_text(encoding="utf-8", errors="replace") if known.is_file() else ""
+    differing = set(contents(out)) ^ set(ours.splitlines())
+    if differing:
+        name = min(differing)[66:]
+        raise InputError(f"{out} is not as this tool left it ({name}): choose another folder")
 
 
-def main():
+def main(arguments=None):
+    """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)"
     )
-    out = Path(os.path.abspath(parser.parse_args().out))
-    try:
-        check_replaceable(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
-            site = Path(temporary) / "site"
-            count = build(ROOT, site)
-            if out.exists():
-                out.rename(Path(temporary) / "former")
-            site.rename(out)
-    except (PagesError, OSError) as error:
-        print(f"pages: {error}", file=sys.stderr)
-        return 2
+    out = Path(os.path.abspath(parser.parse_args(arguments).out))
+    check_replaceable(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+        site = Path(temporary) / "site"
+        count = build(ROOT, site)
+        check_replaceable(out)  # building it took a while
+        if out.exists():
+            out.rename(Path(temporary) / "former")
+        site.rename(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{count} notebooks, {size / 1e6:.1f} MB: open {out / 'index.html'}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main, None))
