@@ -1,4 +1,4 @@
-# Each command sets up .venv by itself when it is missing or older than requirements.txt. PYTHON=python3.12 chooses another Python.
+# Each command sets up .venv by itself when it is missing or older than what it needs. PYTHON=python3.12 chooses another Python.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
@@ -16,7 +16,7 @@ TEXT ?= He plays the violin.
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
 	@$(BIN)/python translate.py "$(TEXT)"
 
-test: .venv/ready  ## check style, run the tests, re-run all notebooks and compare their outputs
+test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest tests/
@@ -39,6 +39,7 @@ NODE ?= 0
 MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
+	$(BIN)/python prepare.py --data $(DATA) --config base
 	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run $(RUN)
 
 .venv/ready: requirements.txt pyproject.toml
@@ -47,6 +48,10 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
 	touch .venv/ready
 
+.venv/dev: .venv/ready requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	touch .venv/dev
+
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch .venv/bench
@@ -54,7 +59,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
 .PHONY: check model test-device notebooks ablation fuzz versions pages student grade
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
-check: .venv/ready  ## style, the tests that take two minutes together, and what the model in the box was made from
+check: .venv/dev  ## style, the tests that take two minutes together, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q $(QUICK)
@@ -63,14 +68,14 @@ check: .venv/ready  ## style, the tests that take two minutes together, and what
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
 	$(BIN)/python tools/model.py
 
-notebooks: .venv/ready  ## execute all notebooks again, in place and in order
+notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/model.py --exports
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
-test-device: .venv/ready  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
+test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/support/ablation.json
@@ -78,13 +83,13 @@ ablation: .venv/ready  ## train `small` with and without each part, and with lat
 
 EXAMPLES ?= 10000
 SEED ?= 0
-fuzz: .venv/ready  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
+fuzz: .venv/dev  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
 	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
-versions: .venv/ready  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
+versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
 
-pages: .venv/ready  ## render all notebooks, as they are, to a small static site: pages/index.html
+pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html
 	$(BIN)/python tools/pages.py
 
 OUT ?= student

@@ -21,6 +21,10 @@ from functools import cache, partial
 from unittest import mock
 
 import torch
+from torch.nn import functional as F
+
+from data_large.prepare import load_data
+from notebooks import make_model
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.input_embedding import InputEmbedding
@@ -30,17 +34,13 @@ from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.positional_encoding import PositionalEncoding
 from notebooks.setup import Config, replace
-from notebooks.training import train_step
-from notebooks.transformer import Transformer
-from torch.nn import functional as F
-
-from data_large.prepare import load_data
-from notebooks import make_model
 from notebooks.support.files import read_json, write_json
 from notebooks.support.precision import native_dtype, precision
 from notebooks.support.scoring import score
 from notebooks.support.training_run import run_training
 from notebooks.support.wrapped_loss import WrappedLoss
+from notebooks.training import train_step
+from notebooks.transformer import Transformer
 from utils import ROOT, device
 
 sys.path.append(str(ROOT / "tools"))

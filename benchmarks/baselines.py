@@ -1,6 +1,6 @@
-"""What `make bench` compares with: course A's way, PyTorch's model and Hugging Face's.
+"""What `make bench` compares with: a published course, PyTorch's model and Hugging Face's.
 
-Course A's way is how it trains, translates and prepares data.
+The course is github.com/Allenem/transformer: its way to train, to translate and to prepare data.
 """
 
 import math
@@ -8,11 +8,12 @@ from collections import Counter
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional as F
+
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
 from notebooks.transformer import Generator, Transformer
-from torch import nn
-from torch.nn import functional as F
 
 
 class Norm(nn.Module):
@@ -75,8 +76,8 @@ class Layer(nn.Module):
         return x + self.drop(self.outer(self.drop(self.inner(self.norms[-1](x)).relu())))
 
 
-class CourseA(nn.Module):
-    """The model of course A: nothing shared, log-softmax at its end."""
+class Allenem(nn.Module):
+    """The model of Allenem/transformer: nothing shared, log-softmax at its end."""
 
     def __init__(self, config, src_vocab_size, tgt_vocab_size):
         super().__init__()
@@ -111,8 +112,8 @@ class CourseA(nn.Module):
         return self.projection(x).log_softmax(dim=-1)
 
 
-def course_a_step(model, batch, optimizer, smoothing=0.1):
-    """Trains as course A does: float32, the whole matrix of smoothed one-hot targets.
+def allenem_step(model, batch, optimizer, smoothing=0.1):
+    """Trains as Allenem/transformer does: float32, the whole matrix of smoothed one-hot targets.
 
     The loss is the Kullback-Leibler divergence to it.
     """
@@ -131,8 +132,8 @@ def course_a_step(model, batch, optimizer, smoothing=0.1):
 
 
 @torch.no_grad()
-def course_a_translate(model, src, steps=60):
-    """Greedy search as in course A: one sentence at a time, always 60 steps.
+def allenem_translate(model, src, steps=60):
+    """Greedy search as in Allenem/transformer: one sentence at a time, always 60 steps.
 
     Each step reads the whole prefix again.
     """
@@ -150,8 +151,8 @@ def course_a_translate(model, src, steps=60):
     return written
 
 
-def course_a_data(path, source, target, rows=64):
-    """From a file to batches as in course A: all at once, sorted by length once.
+def allenem_data(path, source, target, rows=64):
+    """From a file to batches as in Allenem/transformer: all at once, sorted by length once.
 
     A batch has `rows` sentences, padded by numpy.
     """

@@ -34,6 +34,10 @@ COLLECTOR = gc.get_threshold()  # Python's own, before the course changes it
 import baselines
 import numpy as np
 import transformers
+from torch.profiler import profile
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from data_large.prepare import load_data
 from notebooks.data_preparation import (
     Batch,
     TokenBatchSampler,
@@ -46,32 +50,28 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import train_step
-from notebooks.transformer import greedy_search
-from notebooks.translation import Translator, beam_search
-from torch.profiler import profile
-from torch.utils._python_dispatch import TorchDispatchMode
-
-from data_large.prepare import load_data
 from notebooks.support.export import export_ctranslate2
 from notebooks.support.files import write_json
 from notebooks.support.precision import native_dtype
 from notebooks.support.training_run import run_training
 from notebooks.support.wrapped_loss import WrappedLoss
+from notebooks.training import train_step
+from notebooks.transformer import greedy_search
+from notebooks.translation import Translator, beam_search
 from utils import ROOT
 
 RUN, BATCH = ROOT / "runs" / "bench", 64
 # A ratio below its floor means that something broke. Floors lie well below what was measured: the
 # first number where the processor multiplies bfloat16 faster than float32, the second elsewhere.
 FLOORS = {
-    "training against course A's way": (1.6, 1.1),
+    "training against Allenem's way": (1.6, 1.1),
     "training against nn.Transformer": (1.1, 0.9),
     "training against Marian": (1.2, 0.9),
     "training against F.dropout": (0.95, 0.95),
     "share of the peak, small": (0.2, 0.2),
     "share of the peak, reference": (0.2, 0.2),
     "share of the peak, base": (0.2, 0.2),
-    "greedy, batch 64, against course A's way": (50, 50),
+    "greedy, batch 64, against Allenem's way": (50, 50),
     "greedy, batch 64, against Marian": (0.9, 0.9),
     "beam 4, batch 64, against Marian": (0.8, 0.8),
     "greedy, batch 64, against CTranslate2 float32": (0.4, 0.4),
@@ -161,9 +161,9 @@ def training_jobs(batches=8):
             return job()
 
     jobs["F.dropout in ours"] = with_library_dropout
-    model = baselines.CourseA(config, *sizes)
-    step = functools.partial(baselines.course_a_step, model, optimizer=adam(model))
-    jobs["course A float32"] = steps(step, theirs)
+    model = baselines.Allenem(config, *sizes)
+    step = functools.partial(baselines.allenem_step, model, optimizer=adam(model))
+    jobs["Allenem float32"] = steps(step, theirs)
     rivals = {
         "nn.Transformer": lambda: baselines.TorchTransformer(make_model(config, *sizes), config),
         "Marian": lambda: baselines.MarianParts(baselines.marian(config, *sizes)),
@@ -183,7 +183,7 @@ def training(report, rounds):
     best = lambda name: max(speed for key, speed in speeds.items() if key.startswith(name))
     ours = speeds[f"ours {native_dtype()}"]
     report["ratios"]["training against F.dropout"] = ours / speeds["F.dropout in ours"]
-    report["ratios"]["training against course A's way"] = best("ours") / best("course A")
+    report["ratios"]["training against Allenem's way"] = best("ours") / best("Allenem")
     report["ratios"]["training against nn.Transformer"] = best("ours") / best("nn.Transformer")
     report["ratios"]["training against Marian"] = best("ours") / best("Marian")
 
@@ -330,9 +330,9 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
         "CTranslate2 int8": engine("int8"),
     }
     if (batch, beam_size) == (BATCH, 1):
-        slow = baselines.CourseA(translator.config, *sizes).eval()
+        slow = baselines.Allenem(translator.config, *sizes).eval()
         few = pad_rows(rows[:: len(rows) // 3][:3])
-        jobs["course A"] = lambda: len(baselines.course_a_translate(slow, few))
+        jobs["Allenem"] = lambda: len(baselines.allenem_translate(slow, few))
     return jobs
 
 
@@ -352,9 +352,9 @@ def translating(report, rounds):
                     report[f"where the time of a search goes, {name}"] = kinds(jobs["ours"])
                 speeds = alternate(jobs, rounds)
                 report[f"translating, {name}, batch {batch}, sentences/s"] = speeds
-                for rival in ("course A", "Marian", "CTranslate2 float32", "CTranslate2 int8"):
+                for rival in ("Allenem", "Marian", "CTranslate2 float32", "CTranslate2 int8"):
                     if rival in speeds:
-                        against = "course A's way" if rival == "course A" else rival
+                        against = "Allenem's way" if rival == "Allenem" else rival
                         title = f"{name}, batch {batch}, against {against}"
                         report["ratios"][title] = speeds["ours"] / speeds[rival]
 
@@ -390,7 +390,7 @@ def prepare_pairs(way, path):
     else:
         gc.set_threshold(*COLLECTOR)
         source, target = make_tokenizers([("a", "b")] * 2, config)
-        batches = len(baselines.course_a_data(path, source, target))
+        batches = len(baselines.allenem_data(path, source, target))
     seconds = time.perf_counter() - began
     memory = resident("VmHWM") - before
     print(json.dumps({"seconds": seconds, "memory": memory, "batches": batches}))
@@ -406,7 +406,7 @@ def data(report, rounds, sizes):
             chosen = np.random.default_rng(0).integers(len(lines), size=size)
             train.write_text("".join(lines[row] + "\n" for row in chosen), encoding="utf-8")
             (Path(folder) / "dev.tsv").write_text(lines[0] + "\n", encoding="utf-8")
-            runs = {"ours": [], "course A": []}
+            runs = {"ours": [], "Allenem": []}
             for _ in range(rounds):
                 for way, results in runs.items():
                     command = [sys.executable, __file__, "--prepare", way, str(train)]
@@ -423,8 +423,8 @@ def data(report, rounds, sizes):
     for unit, name in (("seconds", "time"), ("memory", "memory")):
         ratio = (found["ours", small, unit] / small) / (found["ours", large, unit] / large)
         report["ratios"][f"data, {name} per pair, fewest pairs against most"] = ratio
-    report["ratios"][f"data, {large:,} pairs, speed against course A's way"] = (
-        found["course A", large, "seconds"] / found["ours", large, "seconds"]
+    report["ratios"][f"data, {large:,} pairs, speed against Allenem's way"] = (
+        found["Allenem", large, "seconds"] / found["ours", large, "seconds"]
     )
 
 

@@ -15,16 +15,16 @@ from unittest import mock
 import baselines
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from notebooks.data_preparation import BOS, EOS, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.training import train_step
-from torch.utils.flop_counter import FlopCounterMode
-
 from notebooks.support.precision import native_dtype
 from notebooks.support.wrapped_loss import WrappedLoss
+from notebooks.training import train_step
 
 VOCABULARY, ROUNDS = 32_000, 5
 KINDS = {

@@ -72,16 +72,15 @@ def busy():
 
 def prepare_training():
     """A `small` model and its batches, as run_training makes them."""
+    from data_large.prepare import load_data
     from notebooks.data_preparation import TokenBatchSampler, make_dataloader
     from notebooks.label_smoothing import LabelSmoothing
     from notebooks.make_model import make_model
     from notebooks.optimizer_schedule import make_optimizer
     from notebooks.setup import Config, replace
-    from notebooks.training import train_step
-
-    from data_large.prepare import load_data
     from notebooks.support.precision import native_dtype
     from notebooks.support.wrapped_loss import WrappedLoss
+    from notebooks.training import train_step
 
     config = replace(Config.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
