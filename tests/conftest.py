@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,12 +27,13 @@ except simulated.Missing as error:
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-
 from notebooks.support.model_files import read_tensors
 from notebooks.support.training_run import run_training
+from notebooks.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 TINY = replace(Config.preset("tiny"), dtype="float32", bleu_sentences=0)
 
 
@@ -83,14 +85,20 @@ def assert_same_run(one, other):
     files = ["model.safetensors"]
     for name in names:
         files += [f"checkpoints/{name}/{part}.safetensors" for part in ("model", "optimizer")]
+        state = f"checkpoints/{name}/state.json"
+        assert (one / state).read_text() == (other / state).read_text()
     for file in files:
         left, right = read_tensors(one / file), read_tensors(other / file)
         assert left.keys() == right.keys(), file
-        assert all(torch.equal(left[name], right[name]) for name in left), file
-    for name in names:
-        state = f"checkpoints/{name}/state.json"
-        assert (one / state).read_text() == (other / state).read_text()
+        assert [name for name in left if not torch.equal(left[name], right[name])] == [], file
     assert without_times(read_records(one)) == without_times(read_records(other))
+
+
+def free_port():
+    """A port that nobody listens at."""
+    with socket.socket() as connection:
+        connection.bind(("127.0.0.1", 0))
+        return connection.getsockname()[1]
 
 
 def find_browser():
@@ -98,15 +106,6 @@ def find_browser():
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     program = next(filter(None, map(shutil.which, names)), None)
     return program or pytest.skip("no Chromium or Chrome on this machine")
-
-
-def write_notebook(path, *cells):
-    """A notebook file with these code cells."""
-    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
-    content["cells"] = [
-        {"cell_type": "code", "source": text.splitlines(keepends=True)} for text in cells
-    ]
-    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def random_model(seed=0, dtype=torch.float64, src_size=12, tgt_size=12, **changes):
@@ -133,6 +132,11 @@ def random_batch(seed, sources, targets, size=12):
     return Batch.collate(random_items(seed, sources, targets, size))
 
 
+def logits_of(model, batch):
+    """What the whole model gives for a batch."""
+    return model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+
+
 @pytest.fixture(scope="session")
 def small_data(tmp_path_factory):
     """A data folder with the first sentences of the corpus."""
@@ -149,3 +153,8 @@ def finished_run(small_data, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "tiny"
     run_training(small_data, Config.preset("tiny"), run)
     return run
+
+
+@pytest.fixture(scope="session")
+def translator(finished_run):
+    return Translator.load(finished_run)

@@ -1,34 +1,31 @@
-import ast
 import dataclasses
 
 import nbformat
 import pytest
 import torch
-from conftest import ROOT
+from conftest import NOTEBOOKS
+
 from notebooks.make_model import make_model
 from notebooks.setup import PRESETS, Config, replace
-
 from notebooks.support.errors import InputError
-
-
-def code_cells(name):
-    """The code of a notebook, cell by cell."""
-    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
-    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def test_presets_are_valid_and_the_designed_sizes():
     presets = {name: Config.preset(name) for name in PRESETS}
     sizes = {n: (c.num_layers, c.d_model, c.d_ff, c.num_heads) for n, c in presets.items()}
-    assert set(sizes) == {"tiny", "small", "subwords", "reference", "base"}
-    assert sizes["small"] == (3, 256, 1024, 4) and sizes["subwords"] == (4, 128, 512, 4)
-    assert sizes["reference"] == (6, 256, 1024, 8) and sizes["base"] == (6, 512, 2048, 8)
+    assert sizes == {
+        "tiny": (2, 32, 64, 2),
+        "small": (3, 256, 1024, 4),
+        "subwords": (4, 128, 512, 4),
+        "reference": (6, 256, 1024, 8),
+        "base": (6, 512, 2048, 8),
+    }
     assert presets["small"] == Config()
     base = presets["base"]
     assert (base.src_segmentation, base.tgt_segmentation) == ("subwords", "subwords")
     assert (base.sharing, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
     # when a run stops early, the checkpoint of its best evaluation is still there
-    assert all(config.patience < config.checkpoints for config in presets.values())
+    assert [name for name, config in presets.items() if config.patience >= config.checkpoints] == []
 
 
 def test_unknown_preset_names_the_known_ones():
@@ -52,16 +49,21 @@ def test_impossible_settings_are_refused_by_name(change):
         replace(Config(), **change)
 
 
+def test_one_vocabulary_of_subwords_needs_subwords_on_both_sides():
+    with pytest.raises(InputError, match="three-way sharing needs subwords on both sides"):
+        replace(Config(), sharing="three-way", tgt_segmentation="subwords")
+
+
 def test_config_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().d_model = 1
 
 
 def test_parameters_counted_in_the_notebook_are_those_of_the_models():
+    cells = nbformat.read(NOTEBOOKS[0], as_version=4).cells
+    [function] = [cell.source for cell in cells if cell.source.startswith("def count_parameters(")]
     names = {}
-    nodes = [node for cell in code_cells("00_setup") for node in ast.parse(cell).body]
-    wanted = [node for node in nodes if getattr(node, "name", "") == "count_parameters"]
-    exec(compile(ast.Module(wanted, []), "00_setup.ipynb", "exec"), names)
+    exec(function, names)
     for preset in PRESETS:
         for changes in ({}, {"sharing": "none"}, {"norm": "post"}):
             config = replace(Config.preset(preset), **changes)

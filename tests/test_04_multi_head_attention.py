@@ -1,48 +1,37 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from notebooks.multi_head_attention import MultiHeadAttention, scaled_dot_product_attention
 from torch import nn
 from torch.nn import functional as F
 
+from notebooks.multi_head_attention import MultiHeadAttention, scaled_dot_product_attention
+
 
 @given(seed=st.integers(0, 1000), tq=st.integers(1, 7), tk=st.integers(1, 7), masked=st.booleans())
-@settings(deadline=None)
 def test_plain_form_equals_the_fused_one(seed, tq, tk, masked):
     torch.manual_seed(seed)
-    query, key, value = (
-        torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (tq, tk, tk)
-    )
+    query, key, value = (torch.randn(2, 3, length, 4).double() for length in (tq, tk, tk))
     mask = torch.rand(2, 1, tq, tk) < 0.6 if masked else None
     if masked:
         mask[..., 0] = True
     out, weights = scaled_dot_product_attention(query, key, value, mask)
-    torch.testing.assert_close(
-        out, F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    )
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(query, key, value, mask))
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, tq, dtype=torch.float64))
-    assert not masked or (weights.masked_select(~mask) == 0).all()
-
-
-def theirs_of(ours, size, heads):
-    theirs = nn.MultiheadAttention(size, heads, batch_first=True).double()
-    parts = (ours.query, ours.key, ours.value)
-    theirs.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
-    theirs.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
-    return theirs
+    if masked:
+        assert weights.masked_select(~mask).count_nonzero() == 0
 
 
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_equals_torch_in_outputs_weights_and_all_gradients(heads):
     torch.manual_seed(heads)
     ours = MultiHeadAttention(16, heads).double()
-    theirs = theirs_of(ours, 16, heads)
-    x, memory = (
-        torch.randn(3, 4, 16, dtype=torch.float64),
-        torch.randn(3, 6, 16, dtype=torch.float64),
-    )
+    theirs = nn.MultiheadAttention(16, heads, batch_first=True).double()
+    parts = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
+    theirs.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+    x, memory = torch.randn(3, 4, 16).double(), torch.randn(3, 6, 16).double()
     real = torch.arange(6) < torch.tensor([6, 3, 1])[:, None]
     ours.keep_weights = True
     mine = ours(x, memory, memory, real[:, None, None, :])
@@ -51,7 +40,7 @@ def test_equals_torch_in_outputs_weights_and_all_gradients(heads):
     torch.testing.assert_close(ours.weights, weights)
     mine.square().sum().backward()
     yours.square().sum().backward()
-    gradients = torch.cat([part.weight.grad for part in (ours.query, ours.key, ours.value)])
+    gradients = torch.cat([part.weight.grad for part in parts])
     torch.testing.assert_close(gradients, theirs.in_proj_weight.grad)
     torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad)
 
@@ -61,8 +50,9 @@ def test_fully_masked_rows_give_zeros_and_finite_gradients():
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
     out, weights = scaled_dot_product_attention(query, key, value, mask)
     out.sum().backward()
-    assert (out[:, :, 1] == 0).all() and (weights[:, :, 1] == 0).all()
-    assert all(tensor.grad.isfinite().all() for tensor in (query, key, value))
+    assert out[:, :, 1].count_nonzero() == 0
+    assert weights[:, :, 1].count_nonzero() == 0
+    assert torch.stack([query.grad, key.grad, value.grad]).isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -74,22 +64,6 @@ def test_the_fused_form_of_a_gpu_closes_rows_as_ours_does(dtype):
     fused = F.scaled_dot_product_attention(query, key, value, mask)
     exact = dtype == torch.float32
     torch.testing.assert_close(ours, fused, atol=1e-5 if exact else 0.01, rtol=0.02)
-    assert (ours[:, :, 0] == 0).all()
-
-
-@pytest.mark.parametrize("keep_weights", [True, False])
-def test_on_a_cpu_the_lessons_function_is_what_runs(monkeypatch, keep_weights):
-    calls = []
-
-    def counted(*arguments):
-        calls.append(arguments)
-        return scaled_dot_product_attention(*arguments)
-
-    monkeypatch.setattr("notebooks.multi_head_attention.scaled_dot_product_attention", counted)
-    attention = MultiHeadAttention(8, 2)
-    attention.keep_weights = keep_weights
-    attention(*[torch.randn(2, 5, 8)] * 3)
-    assert len(calls) == 1 and (attention.weights is not None) == keep_weights
 
 
 def test_what_is_kept_is_what_is_attended_to():
@@ -102,6 +76,7 @@ def test_what_is_kept_is_what_is_attended_to():
 
     torch.testing.assert_close(attention(x, x, x, keep=first_two), attention(x, x[:, :2], x[:, :2]))
     assert shapes == [((2, 2, 5, 4), (2, 2, 5, 4))]
+    assert attention.weights is None  # nobody has asked for them
 
 
 def test_heads_must_divide():

@@ -1,17 +1,15 @@
 import pytest
 import torch
-from notebooks.sublayer_connection import SublayerConnection
 from torch import nn
+
+from notebooks.sublayer_connection import SublayerConnection
 
 
 def test_pre_and_post_norm_are_their_formulas():
     x, sublayer, norm = torch.randn(2, 3, 8), nn.Linear(8, 8), nn.LayerNorm(8)
-    torch.testing.assert_close(
-        SublayerConnection(8, 0.0, "pre")(x, sublayer), x + sublayer(norm(x))
-    )
-    torch.testing.assert_close(
-        SublayerConnection(8, 0.0, "post")(x, sublayer), norm(x + sublayer(x))
-    )
+    pre, post = SublayerConnection(8, 0.0, "pre"), SublayerConnection(8, 0.0, "post")
+    torch.testing.assert_close(pre(x, sublayer), x + sublayer(norm(x)))
+    torch.testing.assert_close(post(x, sublayer), norm(x + sublayer(x)))
 
 
 def test_dropout_is_on_the_sublayer_only():

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,10 +12,10 @@ import urllib.request
 
 import nbformat
 import pytest
-from conftest import ROOT, find_browser
-from notebooks.setup import Config, replace
+from conftest import ROOT, find_browser, free_port
 from playwright.sync_api import expect, sync_playwright
 
+from notebooks.setup import Config, replace
 from notebooks.support.training_run import run_training
 
 TOKEN = "browser-test"
@@ -52,7 +51,8 @@ def course(tmp_path_factory, small_data):
         notebook = nbformat.read(path, as_version=4)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         kept = [cell for cell in code if any(mark in cell.source for mark in marks)]
-        assert all(any(mark in cell.source for cell in kept) for mark in marks), name
+        text = "\n".join(cell.source for cell in kept)
+        assert [mark for mark in marks if mark not in text] == [], name
         for cell in kept:  # this model translates no sentence of dev as a person did
             function, chosen, _ = cell.source.partition("\n\n\nright = [")
             if chosen:
@@ -69,9 +69,7 @@ def lab(course, tmp_path_factory):
     (settings / "labconfig").mkdir()
     no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (settings / "labconfig" / "page_config.json").write_text(json.dumps(no_news), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
         f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}",
@@ -114,7 +112,7 @@ def page():
         page.on("request", lambda r: here.match(r.url) or elsewhere.append(r.url))
         yield page
         browser.close()
-    assert not elsewhere
+    assert elsewhere == []
 
 
 def run_notebook(page, lab, name):
@@ -156,8 +154,10 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     choose(viewer, kind="encoder")
     sentence = "The phone rang just as I was leaving .".split()
     assert words(viewer, "query") == words(viewer, "key") == sentence
-    first, second = shares(viewer), shares(viewer, number=1)
-    assert len(first) == 9 and abs(sum(first) - 100) <= 5 and first != second
+    first = shares(viewer)
+    assert len(first) == 9
+    assert sum(first) == pytest.approx(100, abs=5)
+    assert shares(viewer, number=1) != first
     choose(viewer, head=2)
     assert shares(viewer) != first
     choose(viewer, kind="decoder")
@@ -180,13 +180,16 @@ def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, 
     keys = viewer.locator('g[data-side="key"] text:not(.share)')
     expect(keys).to_have_text(source, timeout=60_000)
     written = words(viewer, "query")
-    assert written[-1] == "<eos>" and written != before
+    assert written[-1] == "<eos>"
+    assert written != before
     translation = "".join(written[:-1])
     assert page.locator(".widget-label").get_by_text(translation, exact=True).count()
     choose(viewer, layer=1, head=1)
     one = [shares(viewer, number=number) for number in range(len(written))]
     choose(viewer, layer=2, head=2)
     other = [shares(viewer, number=number) for number in range(len(written))]
-    assert all(abs(sum(row) - 100) <= len(source) for row in one + other) and one != other
+    assert one != other
+    for row in one + other:
+        assert sum(row) == pytest.approx(100, abs=len(source))
     choose(viewer, kind="encoder")
     assert words(viewer, "query") == words(viewer, "key") == source

@@ -5,25 +5,23 @@
 
 import ast
 import importlib
+import itertools
 import re
 
 import nbformat
 import prose
 import pytest
-from conftest import ROOT
-
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+from conftest import NOTEBOOKS, ROOT
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
-def notebook(request):
-    return nbformat.read(request.param, as_version=4)
+def path(request):
+    return request.param
 
 
 @pytest.fixture
-def path(request):
-    """The file of the `notebook` that the same test is given."""
-    return request.node.callspec.params["notebook"]
+def notebook(path):
+    return nbformat.read(path, as_version=4)
 
 
 def code_cells(notebook):
@@ -54,43 +52,50 @@ EXPORTS = {
 
 
 def test_every_notebook_exports_its_part_of_the_model():
-    assert list(EXPORTS) == [path.stem[3:] for path in NOTEBOOKS]
-    for name, exports in EXPORTS.items():
-        module = importlib.import_module(f"notebooks.{name}")
+    names = [f"{number:02}_{name}" for number, name in enumerate(EXPORTS)]
+    assert [path.stem for path in NOTEBOOKS] == names
+    for path, exports in zip(NOTEBOOKS, EXPORTS.values()):
+        module = importlib.import_module(f"notebooks.{path.stem[3:]}")
+        assert module.__file__ == str(path)
         for export in exports.split():
             part = getattr(module, export)
-            assert part.__module__ == module.__name__ and part.__doc__, (name, export)
-
-
-def test_there_are_seventeen():
-    assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number:02}" for number in range(17)]
+            assert part.__module__ == module.__name__, export
+            assert part.__doc__, export
 
 
 def test_is_valid_and_small(notebook, path):
     nbformat.validate(notebook)
-    assert path.stat().st_size < 1_000_000 and "widgets" not in notebook.metadata
+    assert path.stat().st_size < 1_000_000
+    assert "widgets" not in notebook.metadata
 
 
 def test_is_executed_from_top_to_bottom_without_errors_or_warnings(notebook):
     cells = code_cells(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    for output in (output for cell in cells for output in cell.outputs):
-        assert output.output_type != "error"
-        text = output.get("text", "")
-        assert "Warning" not in text and "missing from" not in text
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert [output for output in outputs if output.output_type == "error"] == []
+    texts = [output.get("text", "") for output in outputs]
+    assert [text for text in texts if "Warning" in text or "missing from" in text] == []
+
+
+def test_it_loads_the_course_before_pytorch(notebook):
+    code = "\n".join(cell.source for cell in code_cells(notebook))
+    imports = re.findall(r"^(?:from|import) (\w+)", code, re.M)
+    loads_torch = next(n for n, name in enumerate(imports) if name in ("torch", "utils"))
+    assert "notebooks" in imports[:loads_torch]
 
 
 def test_no_two_code_cells_without_prose_between_them(notebook):
     kinds = [cell.cell_type for cell in notebook.cells]
-    assert kinds[0] == "markdown" and ("code", "code") not in zip(kinds, kinds[1:])
+    assert kinds[0] == "markdown"
+    assert ("code", "code") not in zip(kinds, kinds[1:])
 
 
 def test_export_cells_are_documented(notebook):
-    for cell in code_cells(notebook):
-        if cell.source.startswith("#| export"):
-            for node in ast.parse(cell.source).body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    assert ast.get_docstring(node), node.name
+    sources = [cell.source for cell in code_cells(notebook)]
+    nodes = ast.parse("\n".join(text for text in sources if text.startswith("#| export"))).body
+    defined = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    assert [node.name for node in defined if not ast.get_docstring(node)] == []
 
 
 def test_few_long_asides(notebook):
@@ -114,8 +119,9 @@ def test_what_came_since_then(notebook, path):
     for number in boxes:
         text = cells[number].source
         assert cells[number + 1].source.startswith("## ")
-        assert all(line.startswith(">") for line in text.splitlines())
-        assert prose.count(text) <= 120 and re.search(r"\b(19|20)\d\d\b", text)
+        assert [line for line in text.splitlines() if not line.startswith(">")] == []
+        assert prose.count(text) <= 120
+        assert re.search(r"\b(19|20)\d\d\b", text)
 
 
 def test_outputs_that_are_not_compared_are_asserted(notebook):
@@ -125,27 +131,46 @@ def test_outputs_that_are_not_compared_are_asserted(notebook):
         printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
         if "nbval-ignore-output" in tags and printed:
             following = notebook.cells[notebook.cells.index(cell) :][:3]
-            assert any("assert" in other.source for other in following), cell.source[:80]
+            assert "assert" in "\n".join(other.source for other in following), cell.source[:80]
 
 
 def test_every_picture_has_a_text_for_those_who_cannot_see_it(notebook):
     outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
     texts = [picture.metadata.get("image/png", {}).get("alt", "") for picture in pictures]
-    assert texts and all(len(text) > 20 for text in texts)
+    assert texts
+    assert [text for text in texts if len(text) <= 20] == []
 
 
 def test_the_map_stands_near_the_top(notebook, path):
-    assert any(f"series_map({int(path.stem[:2])})" in cell.source for cell in notebook.cells[:6])
+    top = "\n".join(cell.source for cell in notebook.cells[:6])
+    assert f"series_map({int(path.stem[:2])})" in top
+
+
+def dead_links(folder, text):
+    """The links in a text that lead to no file, seen from this folder."""
+    links = re.findall(r"\]\(([^)#\s]+)\)", text)
+    return [link for link in links if not (folder / link).exists()]
 
 
 def test_links_lead_somewhere(notebook, path):
-    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    for link in re.findall(r"\]\(([^)#\s]+)\)", prose):
-        assert (path.parent / link).exists(), link
-    number = NOTEBOOKS.index(path)
-    if number + 1 < len(NOTEBOOKS):
-        assert f"({NOTEBOOKS[number + 1].name})" in notebook.cells[-1].source
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    dead = dead_links(path.parent, "\n".join(cells))
+    assert [link for link in dead if "://" not in link] == []
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name
+)
+def test_links_of_the_pages_lead_somewhere(page):
+    dead = dead_links(page.parent, page.read_text(encoding="utf-8"))
+    assert [link for link in dead if "://" not in link] == []
+
+
+def test_each_notebook_ends_with_a_link_to_the_next():
+    for path, following in itertools.pairwise(NOTEBOOKS):
+        end = nbformat.read(path, as_version=4).cells[-1]
+        assert f"({following.name})" in end.source, path.name
 
 
 def test_the_teachers_page_gives_the_minutes_that_the_notebooks_give():
@@ -155,14 +180,6 @@ def test_the_teachers_page_gives_the_minutes_that_the_notebooks_give():
     for name, reading, running in rows:
         text = (ROOT / "notebooks" / name).read_text(encoding="utf-8")
         assert f"Reading: {reading} minutes. Running: {running}." in text, name
-
-
-@pytest.mark.parametrize(
-    "page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name
-)
-def test_links_of_the_pages_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
-        assert "://" in link or (page.parent / link).exists(), link
 
 
 def test_no_path_of_a_machine_in_any_output(notebook):

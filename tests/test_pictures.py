@@ -1,5 +1,7 @@
 """The figures that notebooks share."""
 
+import itertools
+
 import torch
 from conftest import ROOT
 from matplotlib.colors import to_rgb
@@ -15,8 +17,8 @@ def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
         alt, figure = shown.pop()
         pictures.plt.close(figure)
         lit = to_rgb(pictures.COLOURS["lit"])
-        boxes = [patch for patch in figure.axes[0].patches if patch.get_facecolor()[:3] == lit]
-        assert boxes and f"Lit here: {notebook:02}" in alt
+        assert lit in {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
+        assert f"Lit here: {notebook:02}" in alt
     assert {number for number, *_ in pictures.MAP} == set(range(17))
 
 
@@ -24,12 +26,15 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     weights = torch.tensor([[[[0.25, 0.75]], [[1.0, 0.0]]]])  # layers, heads, queries, keys
     viewer = pictures.AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
     cross = viewer.maps["cross"]
-    assert viewer.kind == "cross" and cross["weights"] == [[[[0.25, 0.75]], [[1.0, 0.0]]]]
-    assert cross["keys"] == ["The", "phone"] and cross["colour"].startswith("#")
+    assert viewer.kind == "cross"
+    assert cross["weights"] == weights.tolist()
+    assert cross["keys"] == ["The", "phone"]
+    assert cross["colour"].startswith("#")
     data, metadata = viewer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["image/png"].startswith("iVBOR")
-    assert "mean of the heads" in data["text/plain"] and "cross" in metadata["image/png"]["alt"]
+    assert "mean of the heads" in data["text/plain"]
+    assert "cross" in metadata["image/png"]["alt"]
     viewer.head = 2
     assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
     script = (ROOT / "notebooks" / "support" / "attention_viewer.js").read_text(encoding="utf-8")
@@ -38,9 +43,9 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
 
 def test_the_panels_of_a_run_stand_on_one_scale_of_steps():
     """BLEU is measured later than the loss, and must not look as if it began together with it."""
-    rows = [{"step": 50, "loss": 5.0, "learning_rate": 1e-3, "grad_norm": 1.0}]
-    rows += [{"step": step, "loss": 4.0, "learning_rate": 1e-3, "grad_norm": 1.0, "dev_loss": 4.0,
-              "train_loss": 3.5, "dev_bleu": 9.0} for step in (200, 400)]  # fmt: skip
+    step = {"loss": 4.0, "learning_rate": 1e-3, "grad_norm": 1.0}
+    evaluation = {**step, "dev_loss": 4.0, "train_loss": 3.5, "dev_bleu": 9.0}
+    rows = [{"step": 50, **step}, {"step": 200, **evaluation}, {"step": 400, **evaluation}]
     axes = pictures.training_curves(rows)
     assert {axis.get_xlim() for axis in axes} == {(0, 420)}
     pictures.plt.close(axes[0].figure)
@@ -57,6 +62,6 @@ def test_long_words_under_a_map_do_not_meet():
     pictures.mask_figure(torch.ones(9, 9), marks, marks, "title", other)
     other.figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in other.get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:]))
+    assert [(a.x1, b.x0) for a, b in itertools.pairwise(boxes) if a.x1 >= b.x0] == []
     for each in (axis, other):
         pictures.plt.close(each.figure)

@@ -1,10 +1,8 @@
 """Several processes on this machine: they take the steps of one, and end together."""
 
-import math
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,17 +14,17 @@ from conftest import (
     ROOT,
     TINY,
     assert_same_run,
+    free_port,
     random_items,
     random_model,
     read_records,
     run_python,
 )
+
+import train
 from notebooks.data_preparation import Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
-from notebooks.training import train_step
-
-import train
 from notebooks.support import processes
 from notebooks.support.errors import InputError, Stopped
 from notebooks.support.model_files import read_tensors, write_tensors
@@ -34,17 +32,19 @@ from notebooks.support.processes import synchronised
 from notebooks.support.run_folder import RunFolder
 from notebooks.support.training_run import run_training
 from notebooks.support.wrapped_loss import WrappedLoss
+from notebooks.training import train_step
 
-CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5)
+# some batches have a single row
+CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5, batch_tokens=100)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
+OPTIONS += " --batch-tokens 100"
 PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
 
 
-def launch(nodes=1, node=0, port=0, count=2):
+def launch(*machines, count=2):
     """The options of Python for torchrun: `count` processes here, as one of several machines."""
-    here = ["--standalone"] if nodes == 1 else ["--nnodes", nodes, "--node-rank", node]
-    here += [] if nodes == 1 else ["--master-addr", "127.0.0.1", "--master-port", port]
-    return ["-m", "torch.distributed.run", *here, "--nproc-per-node", count]
+    where = machines or ["--standalone"]
+    return ["-m", "torch.distributed.run", *where, "--nproc-per-node", count]
 
 
 def start(*arguments, cwd=ROOT):
@@ -54,11 +54,18 @@ def start(*arguments, cwd=ROOT):
     return subprocess.Popen([sys.executable, *map(str, arguments)], cwd=cwd, **options)
 
 
+def run_program(program, data, folder):
+    """Two processes of this program, which trains in the folder's `run`."""
+    (folder / "program.py").write_text(program)
+    options = ["--data", data, *OPTIONS.split(), "--run", folder / "run"]
+    return run_python(*launch(), folder / "program.py", "--", *options, PYTHONPATH=PATHS)
+
+
 def assert_close_runs(one, other):
     """Losses and norms within 1e-4, over all records."""
     for left, right in zip(read_records(one), read_records(other), strict=True):
         for key in ("step", "loss", "dev_loss", "grad_norm"):
-            assert math.isclose(left[key], right[key], rel_tol=1e-4), (left, right)
+            assert left[key] == pytest.approx(right[key], rel=1e-4), (left, right)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +94,8 @@ def take_steps():
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
             rows = random_items(step, lengths, [4, 7, 2, 3, 6])
-            figures = train_step(
-                batch_loss, Batch.collate(rows[rank::count]), optimizer, config.clip
-            )
+            share = Batch.collate(rows[rank::count])
+            figures = train_step(batch_loss, share, optimizer, config.clip)
             for name, tensor in zip(("loss", "tokens", "norm"), figures):
                 found[f"{accumulate}.{step}.{name}"] = tensor.float()
             for name, parameter in model.named_parameters():
@@ -100,25 +106,13 @@ def take_steps():
 @pytest.mark.parametrize("count", [2, 3])
 def test_some_processes_have_the_losses_and_gradients_of_one(tmp_path, count):
     done = run_python(*launch(count=count), Path(__file__), tmp_path, PYTHONPATH=PATHS)
-    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
     one = take_steps()
     ranks = (0, count - 1)
-    first, second = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in ranks)
-    assert first.keys() == one.keys()
-    for name in one:
-        assert torch.equal(first[name], second[name]), name
-        torch.testing.assert_close(first[name], one[name], atol=1e-5, rtol=1e-4, msg=name)
-
-
-def test_two_processes_take_the_steps_of_one(small_data, tmp_path):
-    options = ["--data", small_data, *OPTIONS.split()]
-    options += ["--batch-tokens", "100"]  # some batches have a single row
-    one, two = tmp_path / "one", tmp_path / "two"
-    run_training(small_data, replace(CONFIG, batch_tokens=100), one)
-    done = run_python(*launch(), ROOT / "train.py", "--", *options, "--run", two)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
-    assert_close_runs(one, two)
+    first, last = (read_tensors(tmp_path / f"{rank}.safetensors") for rank in ranks)
+    torch.testing.assert_close(last, first, atol=0, rtol=0)
+    torch.testing.assert_close(first, one, atol=1e-5, rtol=1e-4)
 
 
 def test_a_run_goes_on_with_two_processes_and_then_with_one(small_data, alone, tmp_path):
@@ -136,10 +130,9 @@ import train
 train.print_samples = lambda records: signal.raise_signal(signal.SIGTERM)
 raise SystemExit(train.main())
 """
-    (tmp_path / "stop.py").write_text(program)
-    options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
-    done = run_python(*launch(), tmp_path / "stop.py", "--", *options, PYTHONPATH=PATHS)
-    assert "asked to stop at step 10, saved" in done.stderr, done.stderr
+    done = run_program(program, small_data, tmp_path)
+    assert "asked to stop at step 10, saved" in done.stderr
+    assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
     run_training(small_data, CONFIG, tmp_path / "run")
     assert_close_runs(alone, tmp_path / "run")
 
@@ -147,19 +140,12 @@ raise SystemExit(train.main())
 # several machines
 
 
-def free_port():
-    """A port that nobody listens at."""
-    with socket.socket() as connection:
-        connection.bind(("127.0.0.1", 0))
-        return connection.getsockname()[1]
-
-
 def two_machines(data, run, folders):
     """Trains as two machines with a process each; what they wrote to standard error."""
-    port = free_port()
-    options = ["--data", data, *OPTIONS.split(), "--run", run]
+    where = ["--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port()]
+    program = [ROOT / "train.py", "--", "--data", data, *OPTIONS.split(), "--run", run]
     machines = [
-        start(*launch(2, node, port, 1), ROOT / "train.py", "--", *options, cwd=folder)
+        start(*launch(*where, "--node-rank", node, count=1), *program, cwd=folder)
         for node, folder in enumerate(folders)
     ]
     try:
@@ -181,14 +167,15 @@ def test_machines_without_a_shared_disk_are_told_in_one_line(small_data, tmp_pat
         (tmp_path / name).mkdir()
     codes, errors = two_machines(small_data, "run", [tmp_path / "a", tmp_path / "b"])
     told = "error: run/config.json: is not here, though the first process has it. Several machines"
-    assert 0 not in codes and errors[1].count(told) == 1
+    assert 0 not in codes
+    assert errors[1].count(told) == 1
     assert errors[0].count("error: another process of this training has ended") == 1
 
 
-def test_a_checkpoint_that_only_the_first_process_has_is_told_too(alone, monkeypatch):
-    monkeypatch.setattr("notebooks.support.run_folder.highest", lambda step: step + 1)
+def test_a_checkpoint_that_only_the_first_process_has_is_told_too(alone, small_data, monkeypatch):
+    monkeypatch.setattr("notebooks.support.session.highest", lambda step: step + 1)
     with pytest.raises(InputError, match="step-16: is not here, .*one shared disk"):
-        RunFolder(alone).find_progress(None, None, None, [])
+        run_training(small_data, CONFIG, alone)
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
@@ -224,11 +211,10 @@ def step_or_fault(*arguments, step=training.train_step, calls=[]):
 training.train_step = step_or_fault
 raise SystemExit(train.main())
 """
-    (folder / "faulty.py").write_text(program)
-    options = ["--data", data, *OPTIONS.split(), "--run", folder / "run"]
-    done = run_python(*launch(), folder / "faulty.py", "--", *options, PYTHONPATH=PATHS)
+    done = run_program(program, data, folder)
     seconds = time.time() - float((folder / "time").read_text())
-    assert done.returncode != 0 and seconds < 20, done.stderr
+    assert done.returncode != 0
+    assert seconds < 20, done.stderr
     return done.stderr
 
 
@@ -257,10 +243,9 @@ class Left:
 train.left = Left()
 raise SystemExit(train.main())
 """
-    (tmp_path / "late.py").write_text(program)
-    options = ["--data", small_data, *OPTIONS.split(), "--run", tmp_path / "run"]
-    done = run_python(*launch(), tmp_path / "late.py", "--", *options, PYTHONPATH=PATHS)
-    assert done.returncode == 0 and "finished at step" in done.stdout, done.stderr
+    done = run_program(program, small_data, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "finished at step" in done.stdout
 
 
 def test_other_errors_are_not_taken_for_a_lost_process():
@@ -297,20 +282,17 @@ def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch,
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     processes.processes.cache_clear()
     assert train.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line == (
-        "error: 3 processes on a machine with 2 GPUs. Start torchrun with --nproc-per-node 2"
-    )
+    told = "error: 3 processes on a machine with 2 GPUs. Start torchrun with --nproc-per-node 2\n"
+    assert capsys.readouterr().err == told
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
 @pytest.mark.parametrize("count", [1, 2])
 def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp_path, count):
-    options = ["--data", small_data]
-    options += "--config tiny --dtype float32 --steps 160 --eval-steps 160".split()
-    command = [*launch(), ROOT / "train.py", "--"] if count == 2 else []
-    command = [*(command or [ROOT / "train.py"]), *options, "--run"]
+    options = "--config tiny --dtype float32 --steps 160 --eval-steps 160 --run".split()
+    command = [*launch(), ROOT / "train.py", "--"] if count == 2 else [ROOT / "train.py"]
+    command += ["--data", small_data, *options]
     process = start(*command, tmp_path / "cut")
     deadline = time.time() + 120
     log = tmp_path / "cut" / "log.jsonl"  # its first line comes after 50 steps
@@ -320,7 +302,8 @@ def test_sigterm_saves_first_and_the_run_goes_on_to_the_same_end(small_data, tmp
     errors = process.communicate(timeout=120)[1]
     [saved] = RunFolder(tmp_path / "cut").checkpoints()
     step = int(saved.name.split("-")[1])
-    assert step < 160 and f"asked to stop at step {step}, saved" in errors
+    assert step < 160
+    assert f"asked to stop at step {step}, saved" in errors
     assert process.returncode == 143 or count == 2  # torchrun has a status of its own
     for name in ("cut", "straight"):
         done = run_python(*command, tmp_path / name)

@@ -8,6 +8,7 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
+import nbformat
 import pytest
 from conftest import ROOT, run_python
 
@@ -78,21 +79,17 @@ print(json.dumps(found))
 
 def copied(folder, notebook="", old="", new=""):
     """A copy of the course with one edit."""
-    shutil.copytree(
-        ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=ignored)
     shutil.copy(ROOT / "utils.py", folder)
     if notebook:
-        (path,) = (folder / "notebooks").glob(f"{notebook}_*.ipynb")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        cells = [
-            cell
-            for cell in content["cells"]
-            if "".join(cell["source"]).startswith("#| export") and old in "".join(cell["source"])
-        ]
-        assert len(cells) == 1 and "".join(cells[0]["source"]).count(old) == 1, (notebook, old)
-        cells[0]["source"] = "".join(cells[0]["source"]).replace(old, new)
-        path.write_text(json.dumps(content), encoding="utf-8")
+        [path] = (folder / "notebooks").glob(f"{notebook}_*.ipynb")
+        content = nbformat.read(path, as_version=4)
+        cells = [cell for cell in content.cells if cell.source.startswith("#| export")]
+        assert "\n".join(cell.source for cell in cells).count(old) == 1, (notebook, old)
+        for cell in cells:
+            cell.source = cell.source.replace(old, new)
+        nbformat.write(content, path)
     return folder
 
 

@@ -13,28 +13,23 @@ import utils
 from notebooks.support import files, precision
 
 
-def printed(capsys, asserts):
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (None, "right"),
+        (AssertionError("shape (2, 3), not (3, 2)"), "not yet. shape (2, 3), not (3, 2)"),
+        (NotImplementedError, "not filled yet"),
+        # a gap in PyTorch, not the hole
+        (NotImplementedError("no such"), "not yet. It stopped with NotImplementedError: no such"),
+    ],
+)
+def test_check_says_what_is_wrong_and_what_is_right(capsys, error, told):
+    def asserts():
+        if error:
+            raise error
+
     utils.check("Exercise 1")(asserts)
-    return capsys.readouterr().out
-
-
-def test_check_tells_a_hole_from_a_gap_in_pytorch(capsys):
-    def hole():
-        raise NotImplementedError
-
-    def gap():
-        raise NotImplementedError("not on this device")
-
-    assert printed(capsys, hole) == "Exercise 1: not filled yet\n"
-    assert "stopped with NotImplementedError: not on this device" in printed(capsys, gap)
-
-
-def test_check_says_what_is_wrong_and_what_is_right(capsys):
-    def wrong():
-        raise AssertionError("shape (2, 3) instead of (3, 2)")
-
-    assert printed(capsys, wrong) == "Exercise 1: not yet. shape (2, 3) instead of (3, 2)\n"
-    assert printed(capsys, lambda: None) == "Exercise 1: right\n"
+    assert capsys.readouterr().out == f"Exercise 1: {told}\n"
 
 
 def test_device_prefers_cuda_and_several_processes_do_not_share_mps(monkeypatch):
@@ -69,18 +64,12 @@ def test_where_amx_is_hidden_products_are_measured():
     can = getattr(torch.cpu, "get_capabilities", dict)()
     if not can.get("amx_bf16"):
         pytest.skip("this processor has no AMX to hide")
-    show = [
-        sys.executable,
-        "-c",
-        "from notebooks.support.precision import native_dtype as n; print(n())",
-    ]
-    found = {
-        level: subprocess.check_output(
-            show, env=os.environ | {"ONEDNN_MAX_CPU_ISA": level}, cwd=utils.ROOT, text=True
-        ).strip()
-        for level in ("AVX512_CORE_AMX", "AVX512_CORE")
-    }
-    assert found == {"AVX512_CORE_AMX": "bfloat16", "AVX512_CORE": "float32"}
+    show = "from notebooks.support.precision import native_dtype as n; print(n())"
+    found = {}
+    for level in ("AVX512_CORE_AMX", "AVX512_CORE"):
+        options = dict(env=os.environ | {"ONEDNN_MAX_CPU_ISA": level}, cwd=utils.ROOT, text=True)
+        found[level] = subprocess.check_output([sys.executable, "-c", show], **options)
+    assert found == {"AVX512_CORE_AMX": "bfloat16\n", "AVX512_CORE": "float32\n"}
 
 
 @pytest.mark.parametrize("place", ["cpu", "cuda"])
@@ -116,10 +105,12 @@ def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
 def test_the_private_folder_is_private_or_a_fresh_one(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = files.private_folder()
-    assert folder == files.private_folder() and folder.is_relative_to(tmp_path)
+    assert folder == files.private_folder()
+    assert folder.is_relative_to(tmp_path)
     assert folder.stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "file"))  # a home that holds nothing
     monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))
     fresh = files.private_folder()
-    assert fresh.parent == tmp_path and fresh.stat().st_mode & 0o777 == 0o700
+    assert fresh.parent == tmp_path
+    assert fresh.stat().st_mode & 0o777 == 0o700

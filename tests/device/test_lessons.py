@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
-from conftest import DEVICE, ROOT
+from conftest import DEVICE, NOTEBOOKS, ROOT
 from nbclient import NotebookClient
 
 # what trains for minutes is shortened; 16 takes the run that notebook 15 has written
@@ -22,7 +22,6 @@ SHORTER = {
         ("forgotten > right + 0.05", "forgotten != right"),
     ],
 }
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))[2:]
 
 
 def copied(folder):
@@ -71,6 +70,6 @@ def running(tmp_path_factory, request):
         yield {path: pool.submit(run, path, folder) for path in paths}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS[2:], ids=lambda path: path.stem)
 def test_the_notebook_runs_there(path, running):
     running[path].result()

@@ -6,18 +6,18 @@ from functools import partial
 import pytest
 from conftest import DATA, TINY, random_batch, random_model
 from device import simulated
+
+from notebooks import training
 from notebooks.data_preparation import pad_rows
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.setup import replace
-from notebooks.transformer import Transformer, greedy_search
-from notebooks.translation import beam_search
-
-from notebooks import training
 from notebooks.support import wrapped_loss
 from notebooks.support.precision import precision
 from notebooks.support.training_run import run_training
 from notebooks.support.wrapped_loss import WrappedLoss
+from notebooks.transformer import Transformer, greedy_search
+from notebooks.translation import beam_search
 from utils import device
 
 
@@ -79,7 +79,9 @@ def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
     with counted_before_each(Transformer, "next_logits", monkeypatch) as (waited, before):
         written = search(model, src, 60)
     steps = steps_between(before)
-    assert before[0] == 0 and len(steps) > 5 and steps == [1] * len(steps), waited
+    assert before[0] == 0, waited
+    assert len(steps) > 5
+    assert steps == [1] * len(steps), waited
     assert len(written) == 50
 
 
