@@ -222,7 +222,9 @@ def run_child(program, argv, cwd, told):
             os.chdir(cwd)
             data_large.prepare.PREPARED = cwd.parent / "prepared"
             for stream in (0, 1, 2):
-                os.dup2(os.open(os.devnull if stream == 0 else told, os.O_RDWR), stream)
+                os.dup2(
+                    os.open(os.devnull if stream == 0 else told, os.O_RDWR | os.O_APPEND), stream
+                )
             sys.stdin, sys.stdout, sys.stderr = (open(n, m) for n, m in enumerate("rww"))  # noqa: SIM115
             status = program([str(part) for part in argv])
         except SystemExit as end:

@@ -25,7 +25,7 @@ from notebooks.setup import replace
 from notebooks.support.pictures import attention_heatmap, show
 """  # which stand in cells left out
 NEEDED = {  # the cells of a notebook that lead to its viewer
-    "04_multi_head_attention": ("#| export", "import WordSegmenter", "import AttentionViewer"),
+    "04_multi_head_attention": ("#| export", "def looks(sentence)", "import AttentionViewer"),
     "16_translation": (
         "#| export", "Translator.load(run)", "def look_inside", "import AttentionViewer",
     ),

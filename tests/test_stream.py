@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import translate
 from notebooks.support.errors import InputError
-from notebooks.support.stream import rounds, translate_lines
+from notebooks.support.stream import END, collect, rounds, translate_lines
 
 
 def test_a_line_is_answered_before_the_next_is_there():
@@ -26,11 +26,11 @@ def test_a_line_is_answered_before_the_next_is_there():
 
 
 def test_many_lines_come_in_large_pieces_in_their_order():
-    pieces = []
-    for piece in rounds(iter(range(10_000)), size=100):
-        pieces.append(piece)
-        assert 1 <= len(piece) <= 100
-    assert list(itertools.chain(*pieces)) == list(range(10_000))
+    assert list(itertools.chain(*rounds(iter(range(10_000)), size=100))) == list(range(10_000))
+    waiting = queue.Queue()
+    for number in (*range(250), END):
+        waiting.put(number)
+    assert list(map(len, collect(waiting, size=100))) == [100, 100, 50]
 
 
 def test_reading_stays_a_round_ahead_at_most():
