@@ -152,18 +152,18 @@ def words(viewer, side):
 def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     viewer = run_notebook(page, lab, "04_multi_head_attention")
     choose(viewer, kind="encoder")
-    sentence = "The phone rang just as I was leaving .".split()
+    sentence = "She plays the piano every evening . <eos>".split()
     assert words(viewer, "query") == words(viewer, "key") == sentence
     first = shares(viewer)
-    assert len(first) == 9
+    assert len(first) == 8
     assert sum(first) == pytest.approx(100, abs=5)
     assert shares(viewer, number=1) != first
     choose(viewer, head=2)
     assert shares(viewer) != first
     choose(viewer, kind="decoder")
-    assert words(viewer, "query") == list("我正要走，电话就响了。")
-    assert shares(viewer, number=0) == [100] + [0] * 10  # nobody looks ahead
-    assert shares(viewer, "key", 10)[:10] == [0] * 10
+    assert words(viewer, "query") == ["<bos>", *"她每天晚上弹钢琴。"]
+    assert shares(viewer, number=0) == [100] + [0] * 9  # nobody looks ahead
+    assert shares(viewer, "key", 9)[:9] == [0] * 9
     viewer.locator('g[data-side="query"][data-number="0"]').click()
     page.mouse.move(0, 0)
     shown = [text for text in viewer.locator(".share").all_text_contents() if text]

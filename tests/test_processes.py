@@ -22,7 +22,7 @@ from conftest import (
 )
 
 import train
-from notebooks.data_preparation import Batch
+from notebooks.data_preparation import Batch, TokenBatchSampler, load_data
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
 from notebooks.support import processes
@@ -34,10 +34,9 @@ from notebooks.support.training_run import run_training
 from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train_step
 
-# some batches have a single row
-CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5, batch_tokens=100)
+CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5, batch_tokens=61)
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --bleu-sentences 0 --steps 15 --eval-steps 5"
-OPTIONS += " --batch-tokens 100"
+OPTIONS += " --batch-tokens 61"
 PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
 
 
@@ -54,11 +53,11 @@ def start(*arguments, cwd=ROOT):
     return subprocess.Popen([sys.executable, *map(str, arguments)], cwd=cwd, **options)
 
 
-def run_program(program, data, folder):
-    """Two processes of this program, which trains in the folder's `run`."""
+def run_program(program, data, folder, count=2):
+    """Some processes of this program, which trains in the folder's `run`."""
     (folder / "program.py").write_text(program)
     options = ["--data", data, *OPTIONS.split(), "--run", folder / "run"]
-    return run_python(*launch(), folder / "program.py", "--", *options, PYTHONPATH=PATHS)
+    return run_python(*launch(count=count), folder / "program.py", "--", *options, PYTHONPATH=PATHS)
 
 
 def assert_close_runs(one, other):
@@ -115,8 +114,10 @@ def test_some_processes_have_the_losses_and_gradients_of_one(tmp_path, count):
     torch.testing.assert_close(first, one, atol=1e-5, rtol=1e-4)
 
 
-def test_a_run_goes_on_with_two_processes_and_then_with_one(small_data, alone, tmp_path):
-    """Stopped at step 5 with one process, at step 10 with two, ended with one."""
+def test_a_run_goes_on_with_three_processes_and_then_with_one(small_data, alone, tmp_path):
+    """Stopped at step 5 with one process, at step 10 with three, ended with one."""
+    batches = TokenBatchSampler(load_data(small_data, CONFIG)[2].lengths, CONFIG.batch_tokens)
+    assert min(map(len, batches.batches()[5:10])) == 2  # an empty share for the third
 
     def stop(records):
         if records[-1]["step"] in (5, 10):
@@ -130,7 +131,7 @@ import train
 train.print_samples = lambda records: signal.raise_signal(signal.SIGTERM)
 raise SystemExit(train.main())
 """
-    done = run_program(program, small_data, tmp_path)
+    done = run_program(program, small_data, tmp_path, count=3)
     assert "asked to stop at step 10, saved" in done.stderr
     assert done.stdout.count("pairs to train on") == 1  # one process speaks for both
     run_training(small_data, CONFIG, tmp_path / "run")
