@@ -2,11 +2,50 @@
 
 import itertools
 
+import pytest
 import torch
 from conftest import ROOT
 from matplotlib.colors import to_rgb
 
 from notebooks.support import pictures
+
+
+LINES = [name for name in pictures.COLOURS if name not in ("lit", "right")]  # right is decoder's
+SEEN_AS = {  # linear RGB as who lacks a kind of cone sees it (Machado et al. 2009, severity 1)
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+}
+
+
+def linear(colour):
+    """A colour's linear RGB, from sRGB."""
+    values = torch.tensor(to_rgb(colour))
+    return torch.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """CIELAB from linear RGB, in which distances are about as large as they look."""
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    white = torch.tensor([0.9505, 1.0, 1.089])
+    x, y, z = ((torch.tensor(to_xyz) @ rgb) / white).clamp(min=0.0089).pow(1 / 3)
+    return torch.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_are_seen_on_white(name):
+    luminance = torch.tensor([0.2126, 0.7152, 0.0722]) @ linear(pictures.COLOURS[name])
+    assert 1.05 / (luminance + 0.05) >= 3  # WCAG 2.1, 1.4.11
+
+
+@pytest.mark.parametrize("eyes", SEEN_AS)
+def test_colour_blind_readers_can_tell_lines_apart(eyes):
+    seen = {name: torch.tensor(SEEN_AS[eyes]) @ linear(pictures.COLOURS[name]) for name in LINES}
+    near = [
+        (one, other)
+        for one, other in itertools.combinations(LINES, 2)
+        if (lab(seen[one]) - lab(seen[other])).norm() < 12
+    ]
+    assert near == []
 
 
 def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
