@@ -57,7 +57,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks ablation fuzz versions pages student grade
+.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages student grade
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
 check: .venv/dev  ## style, the tests that take two minutes together, and what the model in the box was made from
 	$(BIN)/ruff check .
@@ -67,6 +67,7 @@ check: .venv/dev  ## style, the tests that take two minutes together, and what t
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
 	$(BIN)/python tools/model.py
+	$(BIN)/python tools/hero.py
 
 notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
@@ -77,6 +78,12 @@ TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
 test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
+
+verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: notebooks/support/verbs.json
+	$(BIN)/python benchmarks/verbs.py
+
+schedules: .venv/ready  ## train `small` at rates with and without warm-up, half an hour on 2 cores: notebooks/support/schedules.json
+	$(BIN)/python benchmarks/schedules.py
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/support/ablation.json
 	$(BIN)/python benchmarks/ablation.py
