@@ -47,6 +47,29 @@ def test_the_corpus_has_the_size_that_its_page_says():
     assert sizes == [30279, 603, 1003]
 
 
+def starred(words):
+    """The sentence once for each of its words, with a star in that word's place."""
+    return {(*words[:place], "*", *words[place + 1 :]) for place in range(len(words))}
+
+
+def with_gap(words):
+    """The sentence once for each gap between its words, with a star in the gap."""
+    return {(*words[:place], "*", *words[place:]) for place in range(len(words) + 1)}
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_sentences_that_are_measured_on_are_new_to_the_model(split):
+    """What the corpus's page says of twins: equal but for one word exchanged, more or less."""
+    cut = WordSegmenter("en").segment
+    train, measured = read_pairs(DATA, "train", CONFIG), read_pairs(DATA, split, CONFIG)
+    words = [tuple(cut(english.lower())) for english, _ in train]
+    stars, gaps = (set().union(*map(form, words)) for form in (starred, with_gap))
+    rows = [tuple(cut(english.lower())) for english, _ in measured]
+    assert sum(bool(stars & starred(row)) for row in rows) == 0
+    assert sum(bool(stars & with_gap(row) or gaps & starred(row)) for row in rows) == 2
+    assert {text for _, text in train} & {text for _, text in measured} == set()
+
+
 def write_tsv(folder, text, split="train"):
     (folder / f"{split}.tsv").write_text(text, encoding="utf-8", newline="")
 

@@ -118,7 +118,7 @@ def test_what_came_since_then(notebook, path):
     assert len(boxes) == (path.stem != "00_setup")
     for number in boxes:
         text = cells[number].source
-        assert cells[number + 1].source.startswith("## ")
+        assert cells[number + 1].source.startswith(("## ", "### "))
         assert [line for line in text.splitlines() if not line.startswith(">")] == []
         assert prose.count(text) <= 120
         assert re.search(r"\b(19|20)\d\d\b", text)

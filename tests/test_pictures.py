@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgb
 
 from notebooks.support import pictures
 
-
 LINES = [name for name in pictures.COLOURS if name not in ("lit", "right")]  # right is decoder's
 SEEN_AS = {  # linear RGB as who lacks a kind of cone sees it (Machado et al. 2009, severity 1)
     "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],

@@ -8,6 +8,7 @@ import itertools
 import pytest
 import torch
 
+from notebooks.data_preparation import BOS, EOS, Batch, pad_rows, padding_mask
 from notebooks.support.attention_maps import translation_attention
 from notebooks.support.box import the_box
 
@@ -75,3 +76,66 @@ def test_without_positions_nobody_knows_who_bit_whom():
     finally:
         model.encode = encode
     assert [pair for pair, (one, other) in zip(pairs, blind) if one != other] == []
+
+
+def test_the_vectors_of_play_part_and_do_not_where_the_look_is_forbidden():
+    """Notebook 08, after the last layer, over six things of one word."""
+    found = {look: last_vectors(look) for look in (True, False)}
+    mean = {
+        look: torch.stack(
+            [
+                torch.cosine_similarity(one, other, dim=1).mean()
+                for one, other in itertools.combinations(rows, 2)
+            ]
+        ).mean()
+        for look, rows in found.items()
+    }
+    assert 0.7 < mean[True] < 0.92 < 0.97 < mean[False]
+
+
+@torch.no_grad()
+def last_vectors(look):
+    """The vectors of play (24, D) for each thing; without `look` no other word may look at it."""
+    box, found = the_box(), []
+    for what in ("football", "tennis", "basketball", "cards", "chess", "games"):
+        ids = pad_rows([[*box.source.encode(text), EOS] for text in variants(what)])
+        mask = padding_mask(ids).repeat(1, 1, ids.shape[1], 1)
+        for row, place in (ids == box.source.vocabulary.ids[what]).nonzero().tolist():
+            mask[row, :, :, place] = look
+            mask[row, :, place, place] = True
+        states = box.model.encode(ids, mask)
+        found.append(states[ids == box.source.vocabulary.ids["play"]])
+    return found
+
+
+def says(english, chinese):
+    """The probability that the box gives to each next token of a translation, `<eos>` last."""
+    box = the_box()
+    ids = [*box.source.encode(english), EOS], [BOS, *box.target.encode(chinese), EOS]
+    batch = Batch.collate([ids])
+    with torch.no_grad():
+        logits = box.model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, :, 1:]
+    return logits.softmax(dim=-1).gather(1, batch.tgt_out.T - 1)[:, 0]
+
+
+def test_to_kick_a_piano_is_dear():
+    """Notebook 13: in otherwise equal sentences, by the verb's own cost."""
+    for who, chinese in (("She plays", "她"), ("He plays", "他"), ("We play", "我们")):
+        right, wrong = (says(f"{who} the piano.", f"{chinese}{verb}钢琴。") for verb in "弹踢")
+        place = len(chinese)
+        assert -wrong[place].log() > -right[place].log() + 3
+        assert right[:place].tolist() == wrong[:place].tolist()
+
+
+def test_of_chess_it_is_surer_than_of_the_violin():
+    """Notebook 12."""
+    assert says("We play chess every day.", "我们每天下棋。")[4] > 0.85
+    assert says("We play the violin every day.", "我们每天都在拉小提琴。")[6] < 0.4
+
+
+def test_the_beam_finds_the_violins_verb_where_greedy_search_does_not():
+    """Notebook 16: and finds what the model itself thinks more of."""
+    sentence = "We play the violin every day."
+    greedy, beam = (the_box().translate([sentence], beam_size=size)[0] for size in (1, 4))
+    assert "弹" in greedy and "拉" in beam
+    assert says(sentence, beam).log().sum() > says(sentence, greedy).log().sum() + 1

@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 SHORTER = {
     "15": [
         ("steps=1600", "steps=30, eval_steps=10, bleu_sentences=10"),
-        ('["dev_loss"] < 3 < first_loss', '["dev_loss"] < first_loss'),
+        ('records[-1]["dev_loss"] < 3', 'records[-1]["dev_loss"] < 8'),
         ("(0, 250, 750, config.steps)", "(0, 10, 20, config.steps)"),
         ("(250, 750, 1600)", "(10, 20, 30)"),
         ("forgotten > right + 0.05", "forgotten != right"),

@@ -1,0 +1,70 @@
+"""The studies that lessons show, `make verbs` and `make schedules`: small, and what is stored."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+from notebooks.setup import Config, replace
+from notebooks.support.files import read_json
+
+sys.path.append(str(ROOT / "benchmarks"))
+import schedules
+import verbs
+
+SHORT = replace(
+    Config.preset("tiny"), steps=4, eval_steps=2, warmup_steps=2, bleu_sentences=0, dtype="float32"
+)
+
+
+def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(tmp_path):
+    output = tmp_path / "verbs.json"
+    verbs.main(tmp_path / "runs", output, SHORT, seeds=1, jobs=1)
+    first = read_json(output)
+    (seed,) = first["seeds"]
+    assert list(seed["steps"]) == ["2", "4"]
+    assert set(seed["steps"]["4"]["verbs"]) == set(verbs.THINGS)
+    assert seed["cosines"][0] == pytest.approx(1, abs=1e-3)
+    assert set(seed["forbidden"]) == set(verbs.FORBIDDEN)
+    verbs.main(tmp_path / "runs", output, SHORT, seeds=1, jobs=1)
+    assert read_json(output) == first
+
+
+@pytest.mark.parametrize("shape", ["linear", *schedules.SHAPES])
+def test_every_schedule_warms_up_to_its_peak_and_does_not_rise_again(shape):
+    rates = [schedules.rate_of(shape, step, 0.5, 8, 40) for step in range(1, 41)]
+    assert rates[:8] == pytest.approx([0.5 * step / 8 for step in range(1, 9)])
+    assert rates[7:] == sorted(rates[7:], reverse=True)
+    assert (rates[-1] < 0.05) == (shape in ("linear", "cosine"))
+
+
+def test_schedules_are_trained_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(schedules, "PEAKS", {"pre": [1e-3]})
+    monkeypatch.setattr(schedules, "SHAPES", ["noam"])
+    monkeypatch.setattr(schedules, "SEEDS", {"pre": 1})
+    given = list(schedules.rows())
+    assert [row["warm_up"] for row in given] == [schedules.WARM_UP, 1, schedules.WARM_UP]
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    found = schedules.run_row(given[0], ROOT / "data_small", runs, SHORT)
+    assert len(found["train_loss"]) == 4 and found["dev_loss"] > 5
+    assert schedules.run_row(given[0], tmp_path / "gone", runs, SHORT) == found  # not trained again
+
+
+def test_what_is_stored_is_what_these_programs_write():
+    stored = read_json(verbs.OUTPUT)
+    assert (stored["things"], len(stored["seeds"])) == (verbs.THINGS, 3)
+    rows = read_json(schedules.OUTPUT)["rows"]
+    settings = [{key: row[key] for key in given} for row, given in zip(rows, schedules.rows())]
+    assert settings == list(schedules.rows())
+
+
+@pytest.mark.parametrize("seed", read_json(verbs.OUTPUT)["seeds"], ids=lambda seed: seed["seed"])
+def test_the_story_holds_with_every_seed(seed):
+    """Notebooks 08 and 09: what they show of the box holds for three trainings."""
+    assert seed["cosines"][0] > 0.999 and max(seed["cosines"][1:]) < 0.93
+    assert seed["looks"]["play"] > 1.3 * seed["looks"]["object"]
+    free, others, decoder, neither = (seed["forbidden"][name] for name in verbs.FORBIDDEN)
+    assert others["verb"] < decoder["verb"] < free["verb"]
+    assert others["noun"] > 0.85 * free["noun"] and decoder["noun"] < 0.4 * free["noun"]
+    assert neither["verb"] < 0.25 * free["verb"] and neither["noun"] < 5
