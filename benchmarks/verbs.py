@@ -153,17 +153,23 @@ def train_seed(seed, data, runs, config):
     model = make_model(config, len(source), len(target)).to(device())
 
     def measure():
-        found = {"verbs": verbs(model, tokenizers, config), "cosines": cosines(model, source)}
+        found = verbs(model, tokenizers, config)
+        angles = enumerate(cosines(model, source))
         model.train()
-        return found
+        # numbers only, as a log holds them, so that a study that was cut finds them again
+        return found | {f"cosine {layer}": value for layer, value in angles}
 
     with TrainingSession(run, config, source, target) as session:
         records = train_in(session, model, train_set, dev_set, measure)
     model, config = Translator.load(run).model, replace(config, dtype="float32")
+    layers = range(config.num_layers + 1)
     curve = {
-        str(record["step"]): {key: record[key] for key in ("verbs", "cosines")}
+        str(record["step"]): {
+            "verbs": {what: record[what] for what in THINGS},
+            "cosines": [record[f"cosine {layer}"] for layer in layers],
+        }
         for record in records
-        if "verbs" in record
+        if "cosine 0" in record
     }
     ways = {name: forbidden(model, tokenizers, config, *may) for name, may in FORBIDDEN.items()}
     end = {"cosines": cosines(model, source), "looks": looks(model, tokenizers, config)}

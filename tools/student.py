@@ -29,9 +29,12 @@ LEFT_OUT = (
     "tools/",
     "notebooks/README.md",
     "benchmarks/ablation.py",
+    "benchmarks/schedules.py",
+    "benchmarks/verbs.py",
     "tests/fuzz.py",
     "tests/prose.py",
     "tests/test_ablation.py",
+    "tests/test_studies.py",
     "tests/test_box.py",
     "tests/test_exercises.py",
     "tests/test_fuzz.py",
@@ -54,7 +57,12 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
         (r"^(?=## Two commands\n)", HOW_TO_WORK + "\n"),
     ],
-    "notebooks/15_training.ipynb": [("`make ablation`", "A program of the course")],
+    "notebooks/09_decoder.ipynb": [("`make verbs`", "a program of the course")],
+    "notebooks/14_optimizer_schedule.ipynb": [("`make schedules`", "A program of the course")],
+    "notebooks/15_training.ipynb": [
+        ("`make ablation`", "A program of the course"),
+        ("`make verbs`", "A program of the course"),
+    ],
     "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
 }
 
