@@ -1,32 +1,25 @@
 """The question of the course while a model learns: when do the verbs of *play* part?
 
 `make verbs` trains `small` with three seeds, as `make run` does (40 minutes on 2 cores; stopped, it
-goes on where it was cut), and writes support/verbs.json, which notebooks 08, 09 and 15 show. Every
+goes on where it was cut), and writes support/verbs.json, which notebook 15 shows. Every
 hundred steps the model is asked for 24 variants of each sentence. At the end of each training come
 the vectors of `play`, where it looks while it writes the verb, and what it writes when looks are
 forbidden.
 """
 
-import itertools
 import multiprocessing
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from notebooks.data_preparation import (
-    BOS,
-    EOS,
-    load_data,
-    look_ahead_mask,
-    pad_rows,
-    padding_mask,
-)
+from notebooks.data_preparation import load_data
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 from notebooks.support.attention_maps import translation_attention
 from notebooks.support.files import write_json
 from notebooks.support.session import TrainingSession
+from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
 from notebooks.support.training_run import train_in
 from notebooks.support.translating import translate_greedily
 from notebooks.translation import Translator
@@ -37,19 +30,12 @@ THINGS = {
     "football": "踢 足球", "tennis": "打 网球", "cards": "打 牌", "chess": "下 棋",
     "the piano": "弹 钢琴", "the violin": "拉 小提琴", "in the garden": "玩 花园",
 }  # fmt: skip
-WHO = ["We", "They", "My brothers", "The children", "You", "Many people"]
-WHEN = ["every day", "on Sunday", "after dinner", "in the evening"]
 FORBIDDEN = {
     "nothing": (True, True),
     "the others may not look": (False, True),
     "the decoder may not look": (True, False),
     "neither may look": (False, False),
 }
-
-
-def variants(what):
-    """24 sentences in which this is played."""
-    return [f"{who} play {what} {when}." for who, when in itertools.product(WHO, WHEN)]
 
 
 def verbs(model, tokenizers, config):
@@ -61,40 +47,13 @@ def verbs(model, tokenizers, config):
     return {what: sum(found[24 * n : 24 * (n + 1)]) for n, what in enumerate(THINGS)}
 
 
-def rows(source, sentences, what):
-    """Ids (B, S) of the sentences, and in each the place of `play` and that of the object."""
-    ids = [[*source.encode(sentence), EOS] for sentence in sentences]
-    number = source.vocabulary.ids
-    play = [row.index(number["play"]) for row in ids]
-    noun = [row.index(number[what.split()[-1]]) for row in ids]
-    return pad_rows(ids).to(device()), play, noun
-
-
-@torch.no_grad()
-def vectors(model, source):
-    """The vectors of `play` for each thing: {thing: (layers + 1, B, D)}, the input first."""
-    found = {}
-    for what in THINGS:
-        src, play, _ = rows(source, variants(what), what)
-        mask, x, here = padding_mask(src), model.positions(model.src_embedding(src)), []
-        for layer in [None, *model.encoder.layers]:
-            x = x if layer is None else layer(x, mask)
-            here.append(x[torch.arange(len(play)), play])
-        found[what] = torch.stack(here)
-    return found
-
-
 def cosines(model, source):
     """The mean cosine of the vectors of `play` for two different things, layer by layer."""
-    found = vectors(model.eval(), source)
-    pairs = [
-        torch.cosine_similarity(found[one], found[other], dim=-1).mean(dim=1)
-        for one, other in itertools.combinations(THINGS, 2)
-    ]
-    return [round(value, 3) for value in torch.stack(pairs).mean(dim=0).tolist()]
+    found = {what: vectors_of_play(model.eval(), source, what) for what in THINGS}
+    return [round(value, 3) for value in mean_cosines(found).tolist()]
 
 
-def looks(model, tokenizers, config):
+def looked_at(model, tokenizers, config):
     """Where it looks while it writes the verb, over layers and heads: at play, at the object."""
     source, target = tokenizers
     shares = []
@@ -103,9 +62,9 @@ def looks(model, tokenizers, config):
         for sentence, text in zip(
             sentences, translate_greedily(model, tokenizers, sentences, config)
         ):
-            names, read, maps = translation_attention(model, source, target, sentence, text)
-            if verb in read:
-                step = maps["cross"][:, :, read.index(verb) - 1].mean(dim=(0, 1))
+            names, written, maps = translation_attention(model, source, target, sentence, text)
+            if verb in written:
+                step = maps["cross"][:, :, written.index(verb) - 1].mean(dim=(0, 1))
                 places = names.index("play"), names.index(what.split()[-1])
                 shares.append([step[place].item() for place in places])
     if not shares:  # a model that has not learned any verb
@@ -114,29 +73,14 @@ def looks(model, tokenizers, config):
     return {"play": play, "object": noun, "sentences": len(shares)}
 
 
-@torch.no_grad()
-def forbidden(model, tokenizers, config, others_look, decoder_looks):
+def forbidden(model, tokenizers, others_look, decoder_looks):
     """How many verbs and nouns, of all variants, are right with looks at the object forbidden."""
     source, target = tokenizers
     right = [0, 0]
     for what, wanted in THINGS.items():
-        src, _, noun = rows(source, variants(what), what)
-        cross = padding_mask(src)
-        own = cross.repeat(1, 1, src.shape[1], 1)
-        for number, place in enumerate(noun):
-            if not others_look:
-                own[number, :, :, place] = False
-                own[number, :, place, place] = True
-            cross[number, :, :, place] = decoder_looks
-        memory, ids = model.encode(src, own), torch.full_like(src[:, :1], BOS)
-        for length in range(1, config.max_length):
-            read = look_ahead_mask(length).to(device())
-            scores = model.generator(model.decode(ids, memory, cross, read)[:, -1])
-            scores[:, :EOS] = -torch.inf
-            ids = torch.cat([ids, scores.argmax(dim=-1, keepdim=True)], dim=1)
-            if (ids == EOS).any(dim=1).all():
-                break
-        texts = [target.decode(row) for row in ids[:, 1:].tolist()]
+        ids = read(source, variants(what)).to(device())
+        word = ids.new_full((len(ids),), source.vocabulary.ids[what.split()[-1]])
+        texts = write(model, target, ids, *looks(ids, word, others_look, decoder_looks))
         for kind, part in enumerate(wanted.split()):
             right[kind] += sum(part in text for text in texts)
     return {"verb": right[0], "noun": right[1]}
@@ -171,8 +115,8 @@ def train_seed(seed, data, runs, config):
         for record in records
         if "cosine 0" in record
     }
-    ways = {name: forbidden(model, tokenizers, config, *may) for name, may in FORBIDDEN.items()}
-    end = {"cosines": cosines(model, source), "looks": looks(model, tokenizers, config)}
+    ways = {name: forbidden(model, tokenizers, *may) for name, may in FORBIDDEN.items()}
+    end = {"cosines": cosines(model, source), "looks": looked_at(model, tokenizers, config)}
     return {"seed": seed, "steps": curve, **end, "forbidden": ways}
 
 

@@ -3,26 +3,18 @@
 What the lessons say about it holds, as ranges: on many sentences, and on every machine.
 """
 
-import itertools
-
 import pytest
 import torch
 
-from notebooks.data_preparation import BOS, EOS, Batch, pad_rows, padding_mask
+from notebooks.data_preparation import BOS, EOS, PAD, Batch, padding_mask
 from notebooks.support.attention_maps import translation_attention
 from notebooks.support.box import the_box
+from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
 
 THINGS = {
     "football": "踢", "tennis": "打", "basketball": "打", "cards": "打", "chess": "下",
     "games": "玩", "the piano": "弹", "the guitar": "弹", "in the garden": "玩",
 }  # fmt: skip
-WHO = ["We", "They", "My brothers", "The children", "You", "Many people"]
-WHEN = ["every day", "on Sunday", "after dinner", "in the evening"]
-
-
-def variants(what):
-    """24 sentences in which this is played."""
-    return [f"{who} play {what} {when}." for who, when in itertools.product(WHO, WHEN)]
 
 
 @pytest.mark.parametrize("what, verb", THINGS.items())
@@ -80,32 +72,32 @@ def test_without_positions_nobody_knows_who_bit_whom():
 
 def test_the_vectors_of_play_part_and_do_not_where_the_look_is_forbidden():
     """Notebook 08, after the last layer, over six things of one word."""
-    found = {look: last_vectors(look) for look in (True, False)}
-    mean = {
-        look: torch.stack(
-            [
-                torch.cosine_similarity(one, other, dim=1).mean()
-                for one, other in itertools.combinations(rows, 2)
-            ]
-        ).mean()
-        for look, rows in found.items()
-    }
-    assert 0.7 < mean[True] < 0.92 < 0.97 < mean[False]
+    box = the_box()
+    things = ("football", "tennis", "basketball", "cards", "chess", "games")
+    seen, blind = (
+        mean_cosines({one: vectors_of_play(box.model, box.source, one, look) for one in things})
+        for look in (True, False)
+    )
+    assert seen[0] == pytest.approx(1, abs=1e-4)
+    assert 0.7 < seen[-1] < 0.92 < 0.97 < blind[-1]
 
 
-@torch.no_grad()
-def last_vectors(look):
-    """The vectors of play (24, D) for each thing; without `look` no other word may look at it."""
-    box, found = the_box(), []
-    for what in ("football", "tennis", "basketball", "cards", "chess", "games"):
-        ids = pad_rows([[*box.source.encode(text), EOS] for text in variants(what)])
-        mask = padding_mask(ids).repeat(1, 1, ids.shape[1], 1)
-        for row, place in (ids == box.source.vocabulary.ids[what]).nonzero().tolist():
-            mask[row, :, :, place] = look
-            mask[row, :, place, place] = True
-        states = box.model.encode(ids, mask)
-        found.append(states[ids == box.source.vocabulary.ids["play"]])
-    return found
+def test_forbidden_looks_close_one_word_to_the_others_or_to_the_decoder():
+    ids = torch.tensor([[5, 7, 6, EOS], [7, 6, EOS, PAD]])
+    open_to_all, cross = looks(ids, torch.tensor([7, 7]))
+    assert torch.equal(open_to_all, padding_mask(ids).expand(-1, -1, 4, -1))
+    assert torch.equal(cross, padding_mask(ids))
+    own, cross = looks(ids, torch.tensor([7, 7]), others_look=False, decoder_looks=False)
+    assert own[0, 0].int().tolist() == [[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 1]]
+    assert own[1, 0, :3].int().tolist() == [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
+    assert cross[:, 0, 0].int().tolist() == [[1, 0, 1, 1], [0, 1, 1, 0]]
+
+
+def test_with_nothing_forbidden_it_writes_what_the_greedy_search_writes():
+    box, sentences = the_box(), variants("the piano")
+    ids = read(box.source, sentences)
+    written = write(box.model, box.target, ids, padding_mask(ids), padding_mask(ids))
+    assert written == box.translate(sentences, beam_size=1)
 
 
 def says(english, chinese):
