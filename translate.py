@@ -12,6 +12,7 @@ from notebooks.support.box import default_run
 from notebooks.support.errors import InputError, run_command
 from notebooks.support.options import parse_command
 from notebooks.support.scoring import keep_scores, print_alpha, print_scores, score
+from notebooks.support.serving import serve_translator
 from notebooks.support.stream import translate_lines
 from notebooks.translation import Translator
 
@@ -28,6 +29,9 @@ class TranslateCommand:
     alpha: float | Literal["auto"] | None = None
     score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF
     split: str = "test"  # which split to score
+    serve: bool = False  # answer over HTTP as LibreTranslate does; needs starlette and uvicorn
+    host: str = "127.0.0.1"  # where to listen; 0.0.0.0: every machine may ask
+    port: int = 5000
 
 
 def translate_command(argv):
@@ -38,8 +42,9 @@ def translate_command(argv):
         raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 10")
     if alpha == "auto" and (not command.score or beam_size == 1):
         raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
-    if bool(command.text) + bool(command.input) + bool(command.score) > 1:
-        raise InputError("more than one of a text, --input and --score is given: give one")
+    asked = [command.text, command.input, command.score, command.serve]
+    if sum(map(bool, asked)) > 1:
+        raise InputError("more than one of a text, --input, --score and --serve: give one")
     run = command.run or default_run()
     if command.score:
         split = command.split
@@ -48,6 +53,9 @@ def translate_command(argv):
         keep_scores(run, split, scores)
         if alpha == "auto":
             print_alpha(run)
+        return 0
+    if command.serve:
+        serve_translator(Translator.load(run), command.host, command.port, beam_size, alpha)
         return 0
     load = lambda: partial(Translator.load(run).translate, beam_size=beam_size, alpha=alpha)
     translate_lines(load, command.text, command.input)

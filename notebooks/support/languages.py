@@ -32,3 +32,8 @@ LETTER = re.compile(r"[^\W\d_]")  # of any language
 def in_script(text, code):
     """Whether a text has a letter of this language; of one that is not listed, any letter."""
     return SCRIPTS.get(code, LETTER).search(text) is not None
+
+
+def name_of(code):
+    """Its English name; of a language that is not listed its code."""
+    return NAMES.get(code, code).capitalize()

@@ -1,0 +1,200 @@
+"""Translates over HTTP, as LibreTranslate's clients ask for it: `python serve.py --port 5000`.
+
+POST /translate with q (a text, or a list of them), source, target and format, as JSON or as a form,
+gives {"translatedText": ...}; GET /languages gives what is translated into what. What is wrong is
+told as {"error": ...}. It needs the libraries starlette and uvicorn.
+
+Requests that come together are translated together: `Together` takes what waits, as a batch.
+"""
+
+import argparse
+import asyncio
+import json
+import socket
+import sys
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs
+
+MOST_BYTES = 1_000_000  # of a request
+MOST_TEXTS = 200  # lines of a request
+MOST_WAITING = 1000  # lines of all requests; who comes then is told to come again
+SECONDS = 30  # that a client may take to send its request
+BATCH = 64  # lines that are translated together
+
+
+class Refused(Exception):
+    """A request that is not answered: the HTTP status and one sentence."""
+
+
+class Together:
+    """Translates what all requests ask for in batches, one batch at a time, in a thread."""
+
+    def __init__(self, translate):
+        self.translate, self.waiting = translate, asyncio.Queue(MOST_WAITING)
+
+    async def ask(self, texts):
+        """The translations. Raises Refused when too many texts wait already."""
+        if self.waiting.qsize() + len(texts) > MOST_WAITING:
+            raise Refused(503, "too many texts wait: come again in a moment")
+        loop = asyncio.get_running_loop()
+        asked = [(text, loop.create_future()) for text in texts]
+        for one in asked:
+            self.waiting.put_nowait(one)
+        return await asyncio.gather(*(future for _, future in asked))
+
+    async def work(self):
+        """Goes on for ever: waits for a text, takes all others that wait, translates them."""
+        while True:
+            batch = [await self.waiting.get()]
+            while len(batch) < BATCH and not self.waiting.empty():
+                batch.append(self.waiting.get_nowait())
+            texts, futures = zip(*batch)
+            try:
+                results = await asyncio.to_thread(self.translate, list(texts))
+            except Exception as error:  # the next batch may go well
+                print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+                results = [Refused(500, "the translation failed")] * len(texts)
+            for future, result in zip(futures, results):
+                if future.cancelled():  # its client has gone
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+
+async def read_fields(request):
+    """What a request asks for, of JSON or of a form: a dictionary. Raises Refused."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise Refused(413, f"the request is longer than {MOST_BYTES:,} bytes")
+    try:
+        if "json" in request.headers.get("content-type", ""):
+            fields = json.loads(body)
+        else:
+            found = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
+            fields = {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+    except (ValueError, RecursionError):
+        raise Refused(400, "the request is neither JSON nor a form in UTF-8") from None
+    if not isinstance(fields, dict):
+        raise Refused(400, "the request is no JSON object with q, source and target")
+    return fields
+
+
+def lines_of(fields, languages, length, longest):
+    """The texts of a request, each a list of lines. Raises Refused for what cannot be answered."""
+    texts = fields.get("q")
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Refused(400, "q is missing: give a text or a list of texts")
+    source, target = languages
+    for name, wanted in (("source", (source, "auto")), ("target", (target,))):
+        if fields.get(name, wanted[0]) not in wanted:
+            told = f"{name} must be {wanted[0]}: this model translates {source} into {target}"
+            raise Refused(400, told)
+    if fields.get("format", "text") != "text":
+        raise Refused(400, "format must be text")
+    lines = [text.split("\n") for text in texts]
+    if sum(map(len, lines)) > MOST_TEXTS:
+        raise Refused(400, f"q has more than {MOST_TEXTS} lines: ask in several requests")
+    for number, text in enumerate(texts, start=1):
+        try:
+            text.encode()
+        except UnicodeError:
+            raise Refused(400, f"text {number} holds half a character") from None
+    for number, text in enumerate(lines, start=1):
+        tokens = max(map(length, text))
+        if tokens > longest:
+            told = f"text {number} has a line of {tokens} tokens: at most {longest}, so split it"
+            raise Refused(400, told)
+    return lines
+
+
+def make_app(model):
+    """The application: `model` has translate(texts), length(text) and settings as in run.py."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    names, longest = model.settings["languages"], model.settings["max_length"]
+    source, target = names
+    together = Together(model.translate)
+
+    async def translate(request):
+        """POST /translate."""
+        fields = await asyncio.wait_for(read_fields(request), SECONDS)
+        lines = lines_of(fields, (source, target), model.length, longest)
+        done = iter(await together.ask([line for text in lines for line in text]))
+        texts = ["\n".join(next(done) for _ in text) for text in lines]
+        return JSONResponse(
+            {"translatedText": texts if isinstance(fields["q"], list) else texts[0]}
+        )
+
+    async def languages(request):
+        """GET /languages."""
+        targets = {source: [target], target: []}
+        return JSONResponse(
+            [{"code": code, "name": names[code], "targets": targets[code]} for code in names]
+        )
+
+    async def refuse(request, error):
+        """What is wrong, in LibreTranslate's form."""
+        if isinstance(error, HTTPException):  # no such address, or no POST
+            status, told = error.status_code, error.detail
+        else:
+            status, told = error.args if isinstance(error, Refused) else (408, "too slow a request")
+        return JSONResponse({"error": told}, status)
+
+    @asynccontextmanager
+    async def lifespan(app):
+        """The worker begins before the first request and ends after the last."""
+        worker = asyncio.create_task(together.work())
+        yield
+        worker.cancel()
+
+    routes = [
+        Route("/translate", translate, methods=["POST"]),
+        Route("/languages", languages),
+    ]
+    handlers = dict.fromkeys((Refused, TimeoutError, HTTPException), refuse)
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def serve(model, host, port):
+    """Answers until SIGTERM or Ctrl-C, and then finishes what was begun. OSError: port in use."""
+    import uvicorn
+
+    options = dict(log_level="warning", timeout_graceful_shutdown=SECONDS, limit_concurrency=1000)
+    server = uvicorn.Server(uvicorn.Config(make_app(model), **options))
+    with socket.create_server((host, port)) as listening:
+        # else the second part of an answer waits 40 ms for word that the first has come
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        address = "http://{}:{}".format(*listening.getsockname())
+        print(f"translating at {address}/translate; Ctrl-C ends", file=sys.stderr, flush=True)
+        server.run(sockets=[listening])
+
+
+def main():
+    """The command line of an exported folder. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="Translate over HTTP, as LibreTranslate does.")
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0: every machine may ask")
+    parser.add_argument("--port", type=int, default=5000)
+    options = parser.parse_args()
+    try:
+        from run import Model
+
+        serve(Model(), options.host, options.port)
+    except ModuleNotFoundError as error:
+        print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        print(f"error: {type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
