@@ -9,6 +9,7 @@ from data_large.prepare import FOLDER, prepare
 from notebooks.setup import Config
 from notebooks.support.errors import run_command
 from notebooks.support.options import parse_command
+from notebooks.support.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class PrepareCommand:
     data: Path = FOLDER
     # preset, as in notebook 00; every option below changes one of its settings
     config: str = "base"
+    start: Path | None = None  # with the tokenizers of this run, for train.py --start
     # processes; by default as many as processors and 2 GiB of memory allow, at most 4
     workers: int | None = None
 
@@ -27,7 +29,9 @@ class PrepareCommand:
 def prepare_command(argv):
     """Parses, prepares, and says where the result is."""
     command = parse_command(PrepareCommand, argv, "prepare.py", preset="base")
-    print(f"prepared in {prepare(command.data, command.settings, command.workers)}")
+    tokenizers = RunFolder(command.start).tokenizers() if command.start else None
+    folder = prepare(command.data, command.settings, command.workers, tokenizers=tokenizers)
+    print(f"prepared in {folder}")
     return 0
 
 

@@ -27,6 +27,7 @@ class TrainCommand:
     data: Path = ROOT / "data_small"  # folder with train and dev: data_large/README.md has formats
     config: str = "small"  # preset, as in notebook 00; the other options change it
     run: Path | None = None  # folder that the run is written to; runs/CONFIG if not given
+    start: Path | None = None  # begin with vocabularies, weights and settings of this run
     restart: bool = False  # begin anew, forgetting what the run folder holds
     tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
@@ -41,7 +42,7 @@ def train_command(argv):
         plot_log(run, command.plot)
         return 0
     on_log = tracked(print_samples, command.tracker, run.path)
-    options = command.restart, on_log, load_data
+    options = command.restart, on_log, load_data, command.start
     records = run_training(command.data, command.settings, run.path, *options)
     evaluated = [record for record in records if "dev_loss" in record]
     if processes().is_main_process and evaluated:

@@ -50,7 +50,7 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.support.export import export_ctranslate2
+from notebooks.support.export import export
 from notebooks.support.files import write_json
 from notebooks.support.precision import native_dtype
 from notebooks.support.training_run import run_training
@@ -341,7 +341,7 @@ def translating(report, rounds):
     translator = trained()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        export_ctranslate2(RUN, model)
+        export(RUN, model, "ctranslate2")
         pairs = read_pairs(ROOT / "data_small", "test", translator.config)
         sentences = [english for english, _ in pairs]
         for batch, number in ((BATCH, 320), (1, 16)):

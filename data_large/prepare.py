@@ -56,7 +56,7 @@ from notebooks.data_preparation import encode_pairs, make_tokenizers
 from notebooks.support.checks import check_kept
 from notebooks.support.errors import InputError
 from notebooks.support.files import write_json
-from notebooks.support.model_files import save_tokenizer
+from notebooks.support.model_files import save_tokenizer, tokenizer_content
 from notebooks.support.text_files import check_file
 
 # Of what is prepared: raise it when the same files and settings come to give other ids. A test
@@ -179,7 +179,12 @@ def learn_tokenizers(folder, path, keep, config):
     size = path.stat().st_size * keep.mean()
     sample[np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)]] = True
     pairs = itertools.chain.from_iterable(read_batches(path, sample))
-    for side, tokenizer in zip(("src", "tgt"), make_tokenizers(list(pairs), config)):
+    save_tokenizers(folder, make_tokenizers(list(pairs), config))
+
+
+def save_tokenizers(folder, tokenizers):
+    """Writes the tokenizers of both sides."""
+    for side, tokenizer in zip(("src", "tgt"), tokenizers):
         save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
 
 
@@ -213,10 +218,14 @@ def encode_split(folder, path, keep, config, workers):
 # a preparation
 
 
-def fingerprint(data, config):
-    """The name of a preparation, 16 hexadecimal digits: of files, their names, and settings."""
+def fingerprint(data, config, tokenizers=None):
+    """The name of a preparation, 16 hexadecimal digits: of files, their names, and settings.
+
+    Of the tokenizers too, where they are given and not made from the data.
+    """
     names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
     parts = [VERSION, [getattr(config, name) for name in names.split()]]
+    parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
     for split in present_splits(data, config):
         paths = [path for file in find_files(data, split, config)[1] for path in file]
         if paths[0].is_dir():  # a data set that `datasets` has saved
@@ -225,7 +234,7 @@ def fingerprint(data, config):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def fill(folder, work, data, config, workers):
+def fill(folder, work, data, config, workers, tokenizers):
     """Writes a whole preparation into a folder. Returns its report."""
     make_tokenizers([("a", "b")], config)  # jieba's words, once for all processes
     splits, keep, hashes, report = present_splits(data, config), {}, {}, {"contents": {}}
@@ -241,9 +250,12 @@ def fill(folder, work, data, config, workers):
     if not new.any():
         raise nothing_left(data, report["train"])
     keep["train"][keep["train"]] = new
-    # in a process of its own, if there are any, which gives its memory back
-    learn = partial(learn_tokenizers, path=work / "train.texts", keep=keep["train"], config=config)
-    list(spread(learn, [folder], min(workers, 1)))
+    if tokenizers:
+        save_tokenizers(folder, tokenizers)
+    else:
+        texts = dict(path=work / "train.texts", keep=keep["train"], config=config)
+        # in a process of its own, if there are any, which gives its memory back
+        list(spread(partial(learn_tokenizers, **texts), [folder], min(workers, 1)))
     for split in splits:
         texts, result = work / f"{split}.texts", folder / split
         kept = encode_split(result, texts, keep[split], config, workers)
@@ -253,28 +265,28 @@ def fill(folder, work, data, config, workers):
     return report
 
 
-def prepare(data, config, workers=None, output=None):
+def prepare(data, config, workers=None, output=None, tokenizers=None):
     """Prepares a data folder, or finds it done: the path `output/FINGERPRINT`, for `load_prepared`.
 
     `workers` processes, 1 being this one; if not given, as many as there are processors, at most 4:
-    they stay below 2 GiB of memory together. `output`: PREPARED if not given. Raises InputError,
-    naming the file, for what is wrong with the data. A second call at the same time waits for the
-    first.
+    they stay below 2 GiB of memory together. `output`: PREPARED if not given. `tokenizers` of both
+    sides are made from train if not given. Raises InputError, naming the file, for what is wrong
+    with the data. A second call at the same time waits for the first.
     """
     workers = min(4, os.cpu_count() or 1) if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
-    folder = Path(output or PREPARED) / fingerprint(data, config)
+    folder = Path(output or PREPARED) / fingerprint(data, config, tokenizers)
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
         if not folder.exists():
-            make(folder, data, config, workers if workers > 1 else 0)
+            make(folder, data, config, workers if workers > 1 else 0, tokenizers)
     return folder
 
 
-def make(folder, data, config, workers):
+def make(folder, data, config, workers, tokenizers):
     """Makes the folder of a preparation under another name, renames it, and prints its report."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
@@ -282,8 +294,8 @@ def make(folder, data, config, workers):
     work.mkdir(parents=True)
     result.mkdir()
     try:
-        report = fill(result, work, data, config, workers)
-        if fingerprint(data, config) != folder.name:
+        report = fill(result, work, data, config, workers, tokenizers)
+        if fingerprint(data, config, tokenizers) != folder.name:
             raise InputError(f"{data}: has changed while it was read. Start again")
         write_json(result / "report.json", report)
         seal(result)
@@ -326,14 +338,15 @@ def print_report(data, report):
 # what training reads
 
 
-def load_data(data, config):
-    """Reads train and dev of a data folder.
+def load_data(data, config, tokenizers=None):
+    """Reads train and dev of a data folder, with tokenizers made from train if none are given.
 
     Returns (source tokenizer, target tokenizer, train set, dev set, dev's pairs of texts).
     """
     if needs_preparing(data, config):
-        return *load_prepared(prepare(data, config)), read_split(data, "dev", config)
-    return data_preparation.load_data(data, config)
+        folder = prepare(data, config, tokenizers=tokenizers)
+        return *load_prepared(folder), read_split(data, "dev", config)
+    return data_preparation.load_data(data, config, tokenizers)
 
 
 if __name__ == "__main__":

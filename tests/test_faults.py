@@ -338,7 +338,7 @@ def test_a_second_training_in_the_same_folder(capsys, tmp_path, small_data, fini
 def test_an_export_deletes_nothing_that_it_did_not_make(finished_run, tmp_path):
     (tmp_path / "exp.tmp").mkdir()
     (tmp_path / "exp.tmp" / "mine.txt").write_text("mine")
-    out = ["--run", str(finished_run), "--ctranslate2", str(tmp_path / "exp")]
+    out = ["--run", str(finished_run), "--out", str(tmp_path / "exp")]
     assert export.main(out) == 0
     assert (tmp_path / "exp.tmp" / "mine.txt").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"exp", "exp.tmp"}
@@ -905,7 +905,7 @@ def test_a_number_of_processes_that_is_none(tmp_path, small_data):
 @pytest.mark.parametrize("program", ["train.py", "translate.py", "export.py"])
 def test_a_run_that_is_a_link_to_itself(tmp_path, program):
     (tmp_path / "run").symlink_to("run")
-    more = {"translate.py": ["Hello."], "export.py": ["--ctranslate2", tmp_path / "out"]}
+    more = {"translate.py": ["Hello."], "export.py": ["--out", tmp_path / "out"]}
     options = ["--config", "tiny", "--data", tmp_path] if program == "train.py" else more[program]
     done = run_python(ROOT / program, "--run", tmp_path / "run", *options)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
@@ -931,7 +931,7 @@ FULL_EXPORT = FULL_DISK.replace("from train", "from export")
 
 def test_an_export_on_a_full_disk_says_where_and_what_to_do(tmp_path, finished_run):
     pytest.importorskip("resource", reason="needs a limit on file sizes, which Windows has not")
-    argv = ["--run", str(finished_run), "--ctranslate2", str(tmp_path / "out")]
+    argv = ["--run", str(finished_run), "--out", str(tmp_path / "out")]
     done = run_python("-c", FULL_EXPORT.format(limit=10_000, argv=argv))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"{tmp_path}/out: could not be written" in done.stderr

@@ -14,7 +14,7 @@ from notebooks.support.errors import InputError
 from notebooks.support.export_ctranslate2 import export_ctranslate2
 from notebooks.support.export_onnx import export_onnx
 from notebooks.support.export_tokenizers import export_tokenizer
-from notebooks.support.files import fresh_name, write_json
+from notebooks.support.files import fresh_name, write_json, write_whole
 from notebooks.support.languages import name_of
 from notebooks.translation import Translator
 
@@ -36,9 +36,8 @@ def export(run, out, form, int8=False):
     try:
         temporary.mkdir(parents=True)
         for name, tokenizer in zip(("source", "target"), sides):
-            export_tokenizer(tokenizer, reads=name == "source").save(
-                str(temporary / f"{name}.json")
-            )
+            found = export_tokenizer(tokenizer, reads=name == "source")
+            write_whole(temporary / f"{name}.json", found.to_str())
         FORMS[form](config, *sides, translator.model, temporary, int8)
         files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
         settings = {

@@ -5,14 +5,15 @@ import contextlib
 import io
 import sys
 
-from notebooks.setup import Config
+from notebooks.setup import Config, replace
 from notebooks.support.errors import InputError
+from notebooks.support.run_folder import RunFolder
 
 
 def parse_command(form, argv, program, preset=None):
     """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
 
-    Raises InputError for a wrong option.
+    With --start they are those of that run. Raises InputError for a wrong option.
     """
     import tyro  # takes a moment, and only programs need it
 
@@ -29,13 +30,23 @@ def parse_command(form, argv, program, preset=None):
         ):
             if preset is not None:
                 parser = argparse.ArgumentParser(program, add_help=False, allow_abbrev=False)
-                parser.add_argument("--config", default=preset)
-                default = form(settings=Config.preset(parser.parse_known_args(argv)[0].config))
+                parser.add_argument("--config")
+                parser.add_argument("--start")
+                default = form(settings=default_settings(parser.parse_known_args(argv)[0], preset))
             return tyro.cli(form, default=default, args=argv, prog=f"python {program}")
     except SystemExit as end:
         if end.code != 2:  # --help
             raise
     raise InputError(f"{first_sentence(told.getvalue(), program)}. --help tells more")
+
+
+def default_settings(given, preset):
+    """The settings that options change: of the run to start with, or of a preset."""
+    if given.start is None:
+        return Config.preset(given.config or preset)
+    if given.config is not None:
+        raise InputError("--start brings its own settings: leave --config out")
+    return replace(RunFolder(given.start).read_config(), dtype="auto")
 
 
 def first_sentence(text, program):

@@ -1,18 +1,22 @@
 """A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.utils.data import Subset
 
-from notebooks.data_preparation import load_data
+from notebooks.data_preparation import UNK, load_data
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
+from notebooks.support.errors import InputError
 from notebooks.support.loading import batches_in_order, endless_batches, seed_step
+from notebooks.support.model_files import MEANING, load_weights, made_for
 from notebooks.support.processes import processes, synchronised
+from notebooks.support.run_folder import RunFolder
 from notebooks.support.session import TrainingSession, check_place
 from notebooks.support.translating import translate_greedily
 from notebooks.support.wrapped_loss import WrappedLoss
@@ -21,21 +25,28 @@ from notebooks.translation import bleu
 from utils import device
 
 
-def run_training(data, config, run, restart=False, on_log=None, load=load_data):
+def run_training(data, config, run, restart=False, on_log=None, load=load_data, start=None):
     """From a data folder to a finished run folder; goes on where an earlier call stopped.
 
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
-    notebook 01's `load_data` does. Returns all records.
+    notebook 01's `load_data` does. A new run takes vocabularies and weights from the run `start`,
+    if one is given. Returns all records.
     """
     check_place(Path(run))
-    source, target, train_set, dev_set, dev_pairs = load(data, config)
+    known = RunFolder(start).tokenizers() if start else None
+    source, target, train_set, dev_set, dev_pairs = load(data, config, known)
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is
-    model = make_model(config, len(source), len(target)).to(device())
+    model = make_model(config, len(source), len(target))
+    if start:
+        take_weights(model, start, run, config, source, target)
+    model = model.to(device())
     with TrainingSession(run, config, source, target, restart, on_log) as session:
         config = session.config  # in it the data type "auto" has become a real one
         if session.writes:
             tell(data, config, (source, target), train_set, dev_set, model)
+        if start:
+            tell_start(start, train_set, mean_loss(model, dev_set, config))
         sample = sample_of(train_set, len(dev_set))
 
         def measure():
@@ -59,6 +70,35 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
         f"vocabularies of {source} and {target} tokens, {size:,} parameters, "
         f"{config.dtype} on {device()}"
     )
+
+
+def take_weights(model, start, run, config, source, target):
+    """Fills a new model from another run. Raises InputError where it does not fit, or is this one.
+
+    `config` may differ from that run's in what changes no weight's shape or meaning.
+    """
+    if os.path.realpath(start) == os.path.realpath(run):
+        raise InputError(f"{run}: --start is this run itself. Give the new run another --run")
+    before = RunFolder(start).read_config()
+    for name in MEANING:
+        old, new = getattr(before, name), getattr(config, name)
+        if old != new:
+            hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
+            raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")
+    path = Path(start) / "model.safetensors"
+    load_weights(model, path, made_for(before, source, target))
+
+
+def tell_start(start, train_set, dev_loss):
+    """Prints how the run that is begun with knows the new data."""
+    if processes().is_main_process:
+        rows = sample_of(train_set, 10_000)
+        unknown = zip(*([ids.count(UNK) / (len(ids) - 1) for ids in pair] for pair in rows))
+        source, target = (np.mean(shares) for shares in unknown)
+        print(
+            f"begun with {start}: unknown to it are {source:.1%} of the source tokens, "
+            f"{target:.1%} of the target tokens; dev loss before the first step {dev_loss:.3f}"
+        )
 
 
 def train_in(session, model, train_set, dev_set, measure=dict):

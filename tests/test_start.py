@@ -1,0 +1,132 @@
+"""Going on with other data: `--start RUN`."""
+
+import pytest
+from conftest import ROOT, TINY, assert_same_run, read_records, run_python
+
+from data_large import prepare as large
+from notebooks.data_preparation import load_data, read_pairs
+from notebooks.setup import replace
+from notebooks.support.errors import InputError
+from notebooks.support.options import parse_command
+from notebooks.support.run_folder import RunFolder
+from notebooks.support.training_run import mean_loss, run_training
+from train import TrainCommand
+
+
+@pytest.fixture(scope="module")
+def other_data(tmp_path_factory):
+    """Sentences of the corpus that `small_data` has not."""
+    folder = tmp_path_factory.mktemp("other")
+    lines = (
+        (ROOT / "data_small" / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    )
+    for split, start, count in (("train", 900, 200), ("dev", 1200, 40)):
+        (folder / f"{split}.tsv").write_text(
+            "".join(lines[start : start + count]), encoding="utf-8"
+        )
+    return folder
+
+
+CONFIG = replace(TINY, steps=20, eval_steps=10)
+
+
+def vocabularies(run):
+    """The bytes of a run's two vocabularies."""
+    return [(run / f"vocabulary.{side}.json").read_bytes() for side in ("src", "tgt")]
+
+
+def test_vocabularies_and_weights_are_those_of_the_other_run(
+    finished_run, other_data, tmp_path, capsys
+):
+    before = {path: path.read_bytes() for path in finished_run.rglob("*") if path.is_file()}
+    run_training(other_data, CONFIG, tmp_path / "new", start=finished_run)
+    told = capsys.readouterr().out
+    config, source, target, model = RunFolder(finished_run).load()
+    dev_set = load_data(other_data, CONFIG, (source, target))[3]
+    wanted = mean_loss(model, dev_set, config)
+    assert f"dev loss before the first step {wanted:.3f}\n" in told
+    assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
+    assert {path: path.read_bytes() for path in finished_run.rglob("*") if path.is_file()} == before
+    assert read_records(tmp_path / "new")[-1]["dev_loss"] < wanted
+
+
+def test_the_share_of_unknown_tokens_is_told(finished_run, other_data, tmp_path, capsys):
+    run_training(other_data, replace(CONFIG, steps=1), tmp_path / "new", start=finished_run)
+    source = RunFolder(finished_run).tokenizers()[0]
+    rows = source.encode_batch([text for text, _ in read_pairs(other_data, "train", CONFIG)])
+    share = sum(row.count(1) / len(row) for row in rows) / len(rows)
+    assert share > 0.05
+    assert f"unknown to it are {share:.1%} of the source tokens" in capsys.readouterr().out
+
+
+def test_a_run_that_was_stopped_goes_on(finished_run, other_data, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run_training(other_data, CONFIG, whole, start=finished_run)
+
+    def stop(records):
+        if records[-1]["step"] == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(other_data, CONFIG, cut, on_log=stop, start=finished_run)
+    run_training(other_data, CONFIG, cut, start=finished_run)
+    assert_same_run(whole, cut)
+
+
+@pytest.mark.parametrize("name, value", [("d_model", 64), ("num_layers", 3), ("norm", "post")])
+def test_settings_that_change_weights_are_refused(finished_run, other_data, tmp_path, name, value):
+    told = f"its {name} is .*, not {value}. Leave --{name.replace('_', '-')} out"
+    with pytest.raises(InputError, match=told):
+        run_training(
+            other_data, replace(CONFIG, **{name: value}), tmp_path / "new", start=finished_run
+        )
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_does_not_start_with_itself(finished_run, other_data):
+    with pytest.raises(InputError, match="--start is this run itself"):
+        run_training(other_data, CONFIG, finished_run, start=finished_run)
+
+
+def test_settings_come_from_the_other_run(finished_run):
+    command = parse_command(
+        TrainCommand, ["--start", str(finished_run), "--steps", "7"], "train.py", "small"
+    )
+    wanted = replace(RunFolder(finished_run).read_config(), steps=7, dtype="auto")
+    assert command.settings == wanted
+    with pytest.raises(InputError, match="brings its own settings: leave --config out"):
+        parse_command(
+            TrainCommand, ["--start", str(finished_run), "--config", "tiny"], "train.py", "small"
+        )
+
+
+def test_the_large_path_prepares_with_the_tokenizers_of_the_run(finished_run, other_data, tmp_path):
+    tokenizers = RunFolder(finished_run).tokenizers()
+    folders = [
+        large.prepare(other_data, CONFIG, workers, tmp_path / "out", tokenizers)
+        for workers in (1, 2)
+    ]
+    own = large.prepare(other_data, CONFIG, 1, tmp_path / "out")
+    assert folders[0] == folders[1] != own
+    assert vocabularies(folders[0]) == vocabularies(finished_run) != vocabularies(own)
+    source, target, train_set, _ = large.load_prepared(folders[0])
+    plain = load_data(other_data, CONFIG, tokenizers)[2]
+    assert [train_set[row] for row in range(len(train_set))] == [
+        tuple(item) for item in plain.items
+    ]
+
+
+def test_a_command_starts_prepares_and_trains(finished_run, other_data, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for split in ("train", "dev"):
+        rows = read_pairs(other_data, split, CONFIG)
+        for side, texts in zip(("en", "zh"), zip(*rows)):
+            (data / f"{split}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    options = ["--start", finished_run, "--data", data]
+    done = run_python("prepare.py", *options)
+    assert done.returncode == 0, done.stderr
+    done = run_python("train.py", *options, "--steps", "3", "--run", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    assert f"begun with {finished_run}: unknown to it are" in done.stdout
+    assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
