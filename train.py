@@ -8,6 +8,7 @@ import tyro
 
 from data_large.prepare import load_data
 from notebooks.setup import Config
+from notebooks.support.devices import choose_device
 from notebooks.support.errors import run_command
 from notebooks.support.options import parse_command
 from notebooks.support.processes import connected, processes
@@ -30,13 +31,21 @@ class TrainCommand:
     start: Path | None = None  # begin with vocabularies, weights and settings of this run
     restart: bool = False  # begin anew, forgetting what the run folder holds
     tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
+    # where to compute; auto: CUDA, Apple's GPU if it computes right, or else the CPU
+    device: Literal["auto", "cpu", "cuda", "mps"] | None = None
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
 
 
-@connected()
 def train_command(argv):
-    """Parses, trains, and says how it ended."""
+    """Parses, settles where to compute, and trains."""
     command = parse_command(TrainCommand, argv, "train.py", preset="small")
+    choose_device(command.device)
+    return train_with(command)
+
+
+@connected()
+def train_with(command):
+    """Trains, and says how it ended."""
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         plot_log(run, command.plot)

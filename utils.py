@@ -1,14 +1,18 @@
 """What every notebook needs besides the model: device, data type, seeds, files written whole, and
 the checks of the exercises. The figures are in notebooks/support/pictures.py."""
 
+import functools
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 # cuDNN's attention makes a plan for each new shape, which takes longer than hundreds of steps of a
 # search, and each of these steps has a new shape. PyTorch's other forms need none.
@@ -16,14 +20,37 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def device():
-    """Where to compute: CUDA if there is one, then Apple's MPS, then the CPU.
+    """Where to compute: CUDA if there is one, then Apple's MPS if it computes right, then the CPU.
 
-    MPS is for one process: several cannot share it.
+    The environment variable TRANSFORMER_DEVICE decides otherwise: cpu, cuda or mps. MPS is for one
+    process: several cannot share it.
     """
+    asked = os.environ.get("TRANSFORMER_DEVICE", "auto")
+    if asked not in DEVICES:
+        raise ValueError(f"TRANSFORMER_DEVICE is {asked!r}: give one of {', '.join(DEVICES)}")
+    if asked != "auto":
+        return torch.device(asked)
     if torch.cuda.is_available():
         return torch.device("cuda")
     alone = os.environ.get("WORLD_SIZE", "1") == "1"  # as torchrun sets it
-    return torch.device("mps" if alone and torch.backends.mps.is_available() else "cpu")
+    right = alone and torch.backends.mps.is_available() and mps_computes_right()
+    return torch.device("mps" if right else "cpu")
+
+
+@functools.cache
+def mps_computes_right():
+    """Whether a short training on MPS gives the CPU's losses. Says so on standard error.
+
+    Compared once, by a process of its own, for each version of PyTorch and of the system; what it
+    found is kept in the user's cache.
+    """
+    command = [sys.executable, "-m", "notebooks.support.devices"]
+    environment = {**os.environ, "TRANSFORMER_DEVICE": "cpu", "PYTHONUTF8": "1"}
+    options = dict(cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(command, **options)
+    told = done.stdout or "Apple's GPU is not used: comparing it with the CPU failed\n"
+    print(told, end="", file=sys.stderr)
+    return done.returncode == 0
 
 
 def seed_everything(seed):

@@ -53,7 +53,9 @@ def assert_same_loss(model, config):
 @pytest.mark.parametrize("places", [1, 7, 1000])
 @pytest.mark.parametrize("parts", [1, 2, 99])
 def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, parts, monkeypatch):
-    monkeypatch.setattr(wrapped_loss, "LOGITS", places * 12)  # its vocabulary has 12 tokens
+    monkeypatch.setattr(
+        wrapped_loss, "most_logits", lambda: places * 12
+    )  # its vocabulary has 12 tokens
     assert_same_loss(random_model(0), replace(TINY, accumulate=parts))
 
 
@@ -63,7 +65,7 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
     model, batch, read = model.to(device()), batch.to(device()), []
     note = lambda module, given, made: read.append(made[..., 0].numel())
     model.generator.register_forward_hook(note)
-    monkeypatch.setattr(wrapped_loss, "LOGITS", 16 * 12 + 11)
+    monkeypatch.setattr(wrapped_loss, "most_logits", lambda: 16 * 12 + 11)
     WrappedLoss(model, LabelSmoothing(0.1), TINY)(batch)[0].backward()
     assert sorted(read) == [8, 8, 16, 16, 16, 16]  # the second time in the backward pass
     read.clear()
@@ -84,7 +86,7 @@ def test_a_model_that_does_something_with_its_logits_is_followed(monkeypatch, ch
 
     model = random_model(0)
     model.__class__ = Capped
-    monkeypatch.setattr(wrapped_loss, "LOGITS", 7 * 12)
+    monkeypatch.setattr(wrapped_loss, "most_logits", lambda: 7 * 12)
     assert_same_loss(model, TINY)
 
 

@@ -70,7 +70,7 @@ def test_workers_prepare_batches_ahead_and_change_nothing(
     small_data, straight, tmp_path, monkeypatch
 ):
     """As where there is a GPU. They are ahead of the step at which the run is cut."""
-    monkeypatch.setattr(loading, "WORKERS", 2)
+    monkeypatch.setattr(loading, "workers", lambda: 2)
     config = replace(TINY, eval_steps=10)
 
     def stop(records):
@@ -122,7 +122,7 @@ def test_a_sigterm_to_all_processes_of_a_run_with_workers(small_data, tmp_path):
     program = """
 import train
 from notebooks.support import loading
-loading.WORKERS = 2
+loading.workers = lambda: 2
 raise SystemExit(train.main())
 """
     (tmp_path / "program.py").write_text(program)

@@ -10,7 +10,10 @@ from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.support.processes import processes
 from utils import device
 
-WORKERS = 2 if device().type == "cuda" else 0  # processes that prepare batches ahead for a GPU
+
+def workers():
+    """How many processes prepare batches ahead: a GPU should not wait for them."""
+    return 2 if device().type == "cuda" else 0
 
 
 class Share(Sampler):
@@ -33,12 +36,13 @@ class Share(Sampler):
 
 def load_ahead(dataset, share):
     """The batches of a `Share` in a DataLoader: on a GPU workers prepare them in pinned memory."""
+    number = workers()
     return make_dataloader(
         dataset,
         share,
-        num_workers=WORKERS,
-        persistent_workers=WORKERS > 0,
-        pin_memory=WORKERS > 0,
+        num_workers=number,
+        persistent_workers=number > 0,
+        pin_memory=number > 0,
         worker_init_fn=outlive_sigterm,
     )
 

@@ -10,9 +10,13 @@ from notebooks.support.precision import precision
 from notebooks.support.processes import processes, summed
 from utils import device
 
-# Logits held at a time. A GPU is faster with many; a CPU with few, whose memory is used again for
-# the next part
-LOGITS = 250_000_000 if device().type == "cuda" else 8_000_000
+
+def most_logits():
+    """How many are held at a time.
+
+    A GPU is faster with many; a CPU with few, whose memory is used again for the next part.
+    """
+    return 250_000_000 if device().type == "cuda" else 8_000_000
 
 
 class WrappedLoss(BatchLoss):
@@ -43,7 +47,7 @@ class WrappedLoss(BatchLoss):
         """Notebook 13's loss; where there are too many logits, they are made some at a time."""
         with precision(self.dtype):
             # each place has a logit for every token of the vocabulary
-            places = max(1, LOGITS // self.model.generator.projection.out_features)
+            places = max(1, most_logits() // self.model.generator.projection.out_features)
             if batch.tgt_out.numel() > places:
                 with LogitsLater(self, places) as later:
                     loss, count = super().forward(batch)

@@ -43,10 +43,10 @@ def steps_between(before):
 
 
 @pytest.mark.parametrize("changes", [{}, {"accumulate": 3}, {"dtype": "bfloat16"}])
-@pytest.mark.parametrize("logits", [wrapped_loss.LOGITS, 10_000])
+@pytest.mark.parametrize("logits", [wrapped_loss.most_logits(), 10_000])
 def test_a_training_step_never_waits(small_data, tmp_path, monkeypatch, changes, logits):
     """The whole loop from one step to the next, batches included, but for the log's records."""
-    monkeypatch.setattr(wrapped_loss, "LOGITS", logits)
+    monkeypatch.setattr(wrapped_loss, "most_logits", lambda: logits)
     config = replace(TINY, steps=12, eval_steps=12, **changes)
     with counted_before_each(training, "train_step", monkeypatch) as (waited, before):
         run_training(small_data, config, tmp_path)
