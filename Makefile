@@ -57,7 +57,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages student grade
+.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels student grade
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
 check: .venv/dev  ## style, the tests that take two minutes together, and what the model in the box was made from
 	$(BIN)/ruff check .
@@ -98,6 +98,9 @@ versions: .venv/dev  ## test on the lowest and the newest versions that pyprojec
 
 pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html
 	$(BIN)/python tools/pages.py
+
+wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
+	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
 
 OUT ?= student
 student: .venv/ready  ## write a copy of the project without solutions and outputs to the new folder OUT

@@ -1,7 +1,7 @@
 """Tests the course on the lowest and on the newest versions of every dependency
-that pyproject.toml allows.
+that pyproject.toml allows, and on the old ones that hosted notebooks have.
 
-    python tools/versions.py [lowest|newest ...]
+    python tools/versions.py [lowest|newest|hosted ...]
 
 For each, uv chooses the versions and fills an environment of its own under runs/versions (some GB:
 PyTorch's default build), and the tests and the notebooks 00 to 14 run there. (15 and 16, whose code
@@ -21,7 +21,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "tests" / "versions.md"
-RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
+RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest", "hosted": "highest"}
+# what hosted notebooks (Colab) keep old: newer ones break the page that they are used on
+HOSTED = [
+    "ipython==7.34.0",
+    "ipykernel==6.17.1",
+    "ipywidgets==7.7.1",
+    "pyarrow==18.1.0",
+    "numpy==2.0.2",
+]
 TESTS = {
     "tests": ["tests/"],
     "notebooks": ["--nbval", *sorted((ROOT / "notebooks").glob("[01][0-9]_*.ipynb"))[:15]],
@@ -38,7 +46,8 @@ def environment(name):
     folder = ROOT / "runs" / "versions" / name
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     uv("venv", "--quiet", "--clear", "--python", sys.executable, folder)
-    chosen = folder / "requirements.txt"
+    chosen, fixed = folder / "requirements.txt", folder / "fixed.txt"
+    fixed.write_text("\n".join(HOSTED) if name == "hosted" else "")
     uv(
         "pip",
         "compile",
@@ -49,6 +58,8 @@ def environment(name):
         "dev",
         "--python-version",
         python,
+        "--constraint",
+        fixed,
         "--output-file",
         chosen,
         "pyproject.toml",
