@@ -589,7 +589,7 @@ def test_workers_make_the_same_bytes_and_ask_nothing_of_the_network(
 
 def test_there_are_as_many_workers_as_processors_but_few(plain, tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(large, "make", lambda *arguments: started.append(arguments[-1]))
+    monkeypatch.setattr(large, "make", lambda *arguments: started.append(arguments[-2]))
     for processors in (None, 2, 64):
         monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
         prepare(plain[0], SUBWORDS, output=tmp_path)

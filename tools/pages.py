@@ -77,6 +77,7 @@ class Renderer(IPythonRenderer):
         """The file whose text this is, {file: page}, and a dict for the pictures' {name: bytes}."""
         super().__init__(escape=False)
         self.folder, self.pages, self.images = source.parent, pages, images
+        self.on_github = source.suffix == ".md"  # where such a file is read otherwise
 
     def inline_math(self, body):
         return to_mathml(body, False)
@@ -90,6 +91,8 @@ class Renderer(IPythonRenderer):
     def heading(self, text, level, **attributes):
         plain = html.unescape(re.sub(r"<[^>]+>", "", text))
         anchor = "-".join(plain.split())  # as Jupyter names it
+        if self.on_github:
+            anchor = re.sub(r"[^\w-]", "", anchor.lower())
         return f'<h{level} id="{html.escape(anchor)}">{text}</h{level}>\n'
 
     def link(self, text, url, title=None):
