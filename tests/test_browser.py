@@ -155,6 +155,23 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     page.mouse.move(0, 0)
     shown = [text for text in viewer.locator(".share").all_text_contents() if text]
     assert shown[0] == "100 %"  # a click keeps it
+    choose(viewer, layer=1)
+    kept = viewer.locator('g[aria-pressed="true"]')
+    assert kept.get_attribute("aria-label") == "<bos>, asks (query)"  # also in another layer
+    assert [text for text in viewer.locator(".share").all_text_contents() if text] == shown
+    kept.focus()
+    page.keyboard.press("Tab")  # focus goes on, and out of the viewer at its end
+    assert page.evaluate("document.activeElement.dataset.number") == "1"
+    page.keyboard.press("Space")
+    assert kept.get_attribute("aria-label") == "她, asks (query)"
+    page.keyboard.press("Enter")
+    assert kept.count() == 0
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if not page.evaluate("document.activeElement.closest('.attention-viewer') !== null"):
+            break
+    else:
+        raise AssertionError("Tab does not leave the viewer")
 
 
 def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, page):

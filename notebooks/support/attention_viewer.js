@@ -57,8 +57,11 @@ function controls(model) {
   return line;
 }
 
-/** Two columns of words with a line for each pair; pointing at a word shows its own lines and shares. */
-function picture(model) {
+/**
+ * Two columns of words with a line for each pair; pointing at a word shows its own lines and shares.
+ * `kept.word` is the [side, number] that was clicked; it stays when layer or head change.
+ */
+function picture(model, kept) {
   const { queries, keys, colour } = model.get("maps")[model.get("kind")];
   const weights = chosenWeights(model);
   const total = TOP + ROW * Math.max(queries.length, keys.length) + 6;
@@ -76,7 +79,6 @@ function picture(model) {
     ),
   );
 
-  let kept = null; // the word that was clicked
   const words = { query: [], key: [] };
   const show = (side, number) => {
     const share = (query, key) => (side === "query" ? query === number : side === "key" ? key === number : true);
@@ -98,7 +100,8 @@ function picture(model) {
     const font = { "text-anchor": anchor, fill: "currentColor" };
     svg(root, "text", { ...font, x: text, y: 18, "font-style": "italic" }, title);
     names.forEach((name, number) => {
-      const group = svg(root, "g", { tabindex: 0, role: "button", "data-side": side, "data-number": number });
+      const named = { "aria-label": `${name}, ${title}`, "aria-pressed": String(String([side, number]) === String(kept.word)) };
+      const group = svg(root, "g", { tabindex: 0, role: "button", "data-side": side, "data-number": number, ...named });
       Object.assign(group.style, { cursor: "pointer", outline: "none" });
       const left = side === "query" ? 70 : SIDES.key.line;
       const frame = { x: left, y: height(number) - ROW / 2 + 1, width: 192, height: ROW - 2, rx: 4 };
@@ -107,25 +110,32 @@ function picture(model) {
       const end = { x: share, "text-anchor": side === "query" ? "start" : "end" };
       const percent = svg(group, "text", { ...font, ...end, y: height(number) + 6, class: "share" });
       words[side].push({ box, percent });
-      const rest = () => show(...(kept || []));
+      const rest = () => show(...(kept.word || []));
       Object.assign(group, {
         onmouseenter: () => show(side, number),
         onfocus: () => show(side, number),
         onmouseleave: rest,
         onblur: rest,
         onclick: () => {
-          kept = kept && kept[0] === side && kept[1] === number ? null : [side, number];
+          kept.word = group.getAttribute("aria-pressed") === "true" ? null : [side, number];
+          for (const each of root.querySelectorAll("g")) each.setAttribute("aria-pressed", String(each === group && kept.word !== null));
           show(side, number);
         },
-        onkeydown: (event) => event.key === "Enter" && group.onclick(),
+        onkeydown: (event) => {
+          if (event.key !== "Enter" && event.key !== " ") return; // Tab goes on to the next word
+          event.preventDefault();
+          event.stopPropagation(); // they mean something to JupyterLab, too
+          group.onclick();
+        },
       });
     });
   }
-  show();
+  show(...(kept.word || []));
   return root;
 }
 
 function render({ model, el }) {
+  const kept = { word: null };
   const draw = () => {
     const box = document.createElement("div");
     box.className = "attention-viewer";
@@ -135,11 +145,18 @@ function render({ model, el }) {
     hint.textContent =
       "Point at a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it. " +
       "A click keeps it.";
-    box.append(controls(model), picture(model), hint);
+    box.append(controls(model), picture(model, kept), hint);
+    const focused = el.querySelector("select:focus")?.getAttribute("aria-label");
     el.replaceChildren(box);
+    if (focused) el.querySelector(`select[aria-label="${focused}"]`).focus(); // the list is a new one
+  };
+  const forget = () => {
+    kept.word = null; // the words are others
+    draw();
   };
   draw();
-  for (const name of ["maps", "kind", "layer", "head"]) model.on(`change:${name}`, draw);
+  for (const name of ["layer", "head"]) model.on(`change:${name}`, draw);
+  for (const name of ["maps", "kind"]) model.on(`change:${name}`, forget);
 }
 
 export default { render };
