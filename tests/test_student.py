@@ -286,6 +286,7 @@ def test_a_filled_copy(copy):
     edit(copy, "02_input_embedding", untag)
     (copy / "notebooks" / "12_label_smoothing.ipynb").unlink()
     (copy / "notebooks" / "14_optimizer_schedule.ipynb").write_text("{")
+    fill(copy, "16_translation", None, "answer = 1")
     replace_in(copy, "16_translation", "class Translator:", "class Translator(:")
 
     found = {(one.notebook[:2], one.exercise): (one.result, one.hint) for one in grade.grade(copy)}
@@ -342,6 +343,37 @@ def test_grading_a_folder_that_is_none(tmp_path, capsys):
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_no_cell_of_the_table_is_a_formula(text):
     assert grade.cell(text) == f"'{text}" and grade.cell("right") == "right"
+
+
+def test_the_class_is_a_line_for_each_student_and_what_was_missed(capsys):
+    results = {
+        "anna": ["right", "not yet. forgot the mask", "not filled yet"],
+        "ben": ["right", "not yet. forgot the mask", "not graded. missing"],
+        "chao": ["not yet. other", "not yet. too slow", "right"],
+    }
+    places = ("04_multi_head_attention", 1), ("04_multi_head_attention", 2), ("05_layer_norm", 1)
+    grades = [
+        grade.to_grade(name, *place, text)
+        for name, texts in results.items()
+        for place, text in zip(places, texts)
+    ]
+    grade.print_class(grades)
+    assert capsys.readouterr().out.splitlines() == [
+        "The class: 3 students, 3 exercises (+ right, - not yet, . not filled yet, ? not graded)",
+        "  anna  04 +-  05 .",
+        "  ben   04 +-  05 ?",
+        "  chao  04 --  05 +",
+        "Right: 3 of 9; a student 1 to 1, the middle 1",
+        "Most missed:",
+        "  04_multi_head_attention 2: 3 of 3; 2 x forgot the mask",
+        "  04_multi_head_attention 1: 1 of 3; 1 x other",
+    ]
+
+
+def test_what_is_still_the_hole_is_not_filled_even_where_its_notebook_cannot_run(copy):
+    replace_in(copy, "06_feed_forward", "class PositionwiseFeedForward", "class Other")
+    found = {(one.notebook[:2], one.exercise): one.result for one in grade.grade(copy)}
+    assert set(found.values()) == {"not filled yet"}
 
 
 def test_what_a_grading_process_sends_is_text_alone():

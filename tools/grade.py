@@ -47,6 +47,8 @@ CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" el
 CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
+SIGNS = dict(zip(RESULTS, "+-.?"))  # of a result in the table of the class
+MISSED = 5  # exercises that the class is told about
 
 
 class Exercise(NamedTuple):
@@ -280,9 +282,17 @@ def grade(folder):
         except Exception as error:  # a copy's file may be anything
             texts = [f"not graded. {error}"] * len(exercises(path))
         else:
-            texts = run_tasks(place, tasks, refused)
+            texts = verdicts(place, path, tasks, refused)
         found += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
     return found
+
+
+def verdicts(place, path, tasks, refused):
+    """Yields the verdict on each task of a notebook; what is still the hole is not run."""
+    blank = [task.answer.split() == one.hole.split() for task, one in zip(tasks, exercises(path))]
+    told = run_tasks(place, [task for task, empty in zip(tasks, blank) if not empty], refused)
+    for empty in blank:
+        yield "not filled yet" if empty else next(told)
 
 
 def to_grade(folder, notebook, number, text):
@@ -312,6 +322,33 @@ def print_table(folder, grades):
     counts = Counter(grade.result for grade in grades)
     totals = ", ".join(f"{counts[result]} {result}" for result in RESULTS)
     print(f"  {len(grades)} exercises: {totals}\n", flush=True)
+
+
+def print_class(grades):
+    """Prints a class: a line for each student, what was right, and which exercises were missed."""
+    students, asked = {}, {}
+    for one in grades:
+        students.setdefault(one.folder, {}).setdefault(one.notebook[:2], []).append(one.result)
+        asked.setdefault((one.notebook, one.exercise), []).append(one)
+    width = max(len(name) for name in students)
+    signs = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
+    print(f"The class: {len(students)} students, {len(asked)} exercises ({signs})")
+    for name, notebooks in students.items():
+        rows = [f"{number} {''.join(map(SIGNS.get, found))}" for number, found in notebooks.items()]
+        print(f"  {name:{width}}  {'  '.join(rows)}")
+    solved = Counter(one.folder for one in grades if one.result == "right")
+    right = sorted(solved[name] for name in students)
+    least, middle, most = right[0], right[len(right) // 2], right[-1]
+    print(f"Right: {sum(right)} of {len(grades)}; a student {least} to {most}, the middle {middle}")
+    missed = lambda found: sum(one.result == "not yet" for one in found)
+    print("Most missed:")
+    for (notebook, number), found in sorted(asked.items(), key=lambda item: -missed(item[1]))[
+        :MISSED
+    ]:
+        hints = Counter(one.hint for one in found if one.result == "not yet")
+        if hints:
+            hint, times = hints.most_common(1)[0]
+            print(f"  {notebook} {number}: {missed(found)} of {len(found)}; {times} x {hint}")
 
 
 def main(arguments=None):
@@ -346,6 +383,8 @@ def main(arguments=None):
         found = grade(folder)
         print_table(folder, found)
         grades += found
+    if len(options.folders) > 1:
+        print_class(grades)
     if options.out:
         table = io.StringIO(newline="")
         rows = [[cell(value) for value in grade] for grade in grades]
