@@ -11,6 +11,7 @@ import argparse
 import ast
 import csv
 import importlib
+import importlib.abc
 import importlib.util
 import io
 import json
@@ -149,6 +150,31 @@ def verdict(names, answer, source, check):
     return names["_"]
 
 
+class CourseFinder(importlib.abc.MetaPathFinder):
+    """In the place of a notebook that a copy lacks, or that is none: the course's own.
+
+    So one damaged file does not spoil the exercises of the notebooks that import it.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, fullname, path=None, target=None):
+        for ours in NOTEBOOKS:
+            if fullname == f"notebooks.{ours.stem[3:]}" and not self.has(ours.name):
+                loader = sys.modules["notebooks"].NotebookLoader(ours)
+                return importlib.util.spec_from_file_location(fullname, ours, loader=loader)
+        return None
+
+    def has(self, name):
+        """Whether the copy has this notebook, and it can be read."""
+        try:
+            nbformat.read(self.folder / "notebooks" / name, as_version=4)
+            return True
+        except Exception:  # a student's file may be anything
+            return False
+
+
 def work(connection, folder, tasks, refused):
     """The grading process: sends "ready", then the verdict on each task as soon as it has it."""
     with suppress(AttributeError):  # on Windows
@@ -170,6 +196,7 @@ def work(connection, folder, tasks, refused):
     sys.modules.update(dict.fromkeys(refused))  # None: it cannot be imported
     # the course stands in for what was not handed in: utils.py, the data
     sys.path[:0] = [str(folder), str(ROOT)]
+    sys.meta_path.insert(0, CourseFinder(folder))
     os.chdir(folder / "notebooks")
     notebook = names = None
     for task in tasks:
