@@ -369,9 +369,8 @@ def print_class(grades):
     print(f"Right: {sum(right)} of {len(grades)}; a student {least} to {most}, the middle {middle}")
     missed = lambda found: sum(one.result == "not yet" for one in found)
     print("Most missed:")
-    for (notebook, number), found in sorted(asked.items(), key=lambda item: -missed(item[1]))[
-        :MISSED
-    ]:
+    ranked = sorted(asked.items(), key=lambda item: -missed(item[1]))
+    for (notebook, number), found in ranked[:MISSED]:
         hints = Counter(one.hint for one in found if one.result == "not yet")
         if hints:
             hint, times = hints.most_common(1)[0]

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from notebooks.data_preparation import Batch
+from notebooks.data_preparation import BOS, EOS, Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
@@ -46,7 +46,7 @@ def ten_losses(place):
     model = make_model(config, 30, 30).to(place)
     lengths = torch.randint(2, 12, (16, 2)).tolist()
     rows = [[torch.randint(4, 30, (length,)).tolist() for length in pair] for pair in lengths]
-    batch = Batch.collate([([*src, 3], [2, *tgt, 3]) for src, tgt in rows]).to(place)
+    batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS]) for src, tgt in rows]).to(place)
     batch_loss = BatchLoss(model, LabelSmoothing(0.1))
     optimizer, scheduler = make_optimizer(model, config)
     losses = []

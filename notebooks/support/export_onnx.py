@@ -67,9 +67,9 @@ def export_onnx(config, source, target, model, folder, int8=False):
         hint = "Try: pip install onnx onnxscript onnxruntime"
         raise InputError(f"{error.name} is not installed. {hint}") from None
     model = model.cpu().eval()
-    for part in model.modules():
-        if hasattr(part, "keep_weights"):
-            part.keep_weights = True
+    attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
+    for part in attentions:
+        part.keep_weights = True
     src, tgt = torch.full((2, 7), 4), torch.full((2, 5), 4)
     batch, reads, writes = Dim("batch"), Dim("source"), Dim("target")
     read, both = {0: batch, 1: reads}, {0: batch, 1: writes}
@@ -90,12 +90,16 @@ def export_onnx(config, source, target, model, folder, int8=False):
         ["logits", "decoder", "cross"],
         folder / "decoder.onnx",
     )
+    for part in attentions:  # what tracing has left there are no numbers
+        part.keep_weights, part.weights = False, None
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        logging.disable(logging.WARNING)  # its advice to prepare the graph first is no error
         for part in ("encoder", "decoder"):
             path = folder / f"{part}.onnx"
             quantize_dynamic(path, path, weight_type=QuantType.QInt8)
+        logging.disable(logging.NOTSET)
 
 
 def write_graph(module, given, shapes, inputs, outputs, path):
