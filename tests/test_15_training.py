@@ -1,24 +1,26 @@
 import itertools
 import re
 
+import nbformat
 import pytest
 import torch
-from conftest import TINY, random_batch
+from conftest import ROOT, TINY, random_batch
 
 import train
-from notebooks.data_preparation import load_data
+from notebooks.data_preparation import load_data, read_pairs
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import replace
-from notebooks.support import loading, training_run, wrapped_loss
+from notebooks.setup import Config, replace
+from notebooks.support import loading, session, training_run, wrapped_loss
 from notebooks.support.checkpoints import Progress
 from notebooks.support.run_folder import RunFolder
 from notebooks.support.training_run import mean_loss, run_training
 from notebooks.support.translating import translate_greedily
 from notebooks.training import train_step
 from notebooks.translation import bleu
+from utils import device
 
 
 def test_a_step_is_adam_on_the_clipped_gradient_per_token():
@@ -114,3 +116,14 @@ def test_a_batch_carries_its_position_so_it_may_be_fetched_early(small_data):
         for (one, place), (other, same) in zip(every[taken:], rest):
             assert place == same
             assert torch.equal(one.src, other.src)
+
+
+def test_the_power_cut_of_15_does_not_hang_on_how_busy_the_machine_is(tmp_path, monkeypatch):
+    """The data type "auto" is measured: on a busy machine two runs once took two of them."""
+    answers = itertools.cycle(["float32", "bfloat16"])
+    monkeypatch.setattr(session, "native_dtype", lambda: next(answers))
+    notebook = nbformat.read(ROOT / "notebooks" / "15_training.ipynb", as_version=4)
+    (cell,) = (cell.source for cell in notebook.cells if "class PowerCut" in cell.source)
+    texts = [read_pairs(ROOT / "data_small", part, TINY) for part in ("train", "dev")]
+    names = dict(Config=Config, replace=replace, device=device, run_training=run_training)
+    exec(cell, names | dict(ROOT=tmp_path, texts=texts))  # its last line asserts equality
