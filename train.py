@@ -8,7 +8,7 @@ import tyro
 
 from data_large.prepare import load_data
 from notebooks.setup import Config
-from notebooks.support.devices import choose_device
+from notebooks.support.devices import DeviceName, choose_device
 from notebooks.support.errors import run_command
 from notebooks.support.options import parse_command
 from notebooks.support.processes import connected, processes
@@ -32,7 +32,7 @@ class TrainCommand:
     restart: bool = False  # begin anew, forgetting what the run folder holds
     tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
     # where to compute; auto: CUDA, Apple's GPU if it computes right, or else the CPU
-    device: Literal["auto", "cpu", "cuda", "mps"] | None = None
+    device: DeviceName | None = None
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
 
 

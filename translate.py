@@ -9,7 +9,7 @@ import tyro
 
 from data_large.formats import read_split
 from notebooks.support.box import default_run
-from notebooks.support.devices import choose_device
+from notebooks.support.devices import DeviceName, choose_device
 from notebooks.support.errors import InputError, run_command
 from notebooks.support.options import parse_command
 from notebooks.support.scoring import keep_scores, print_alpha, print_scores, score
@@ -31,7 +31,7 @@ class TranslateCommand:
     score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF
     split: str = "test"  # which split to score
     # where to compute; auto: CUDA, Apple's GPU if it computes right, or else the CPU
-    device: Literal["auto", "cpu", "cuda", "mps"] | None = None
+    device: DeviceName | None = None
     serve: bool = False  # answer over HTTP as LibreTranslate does; needs starlette and uvicorn
     host: str = "127.0.0.1"  # where to listen; 0.0.0.0: every machine may ask
     port: int = 5000

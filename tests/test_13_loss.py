@@ -53,9 +53,8 @@ def assert_same_loss(model, config):
 @pytest.mark.parametrize("places", [1, 7, 1000])
 @pytest.mark.parametrize("parts", [1, 2, 99])
 def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, parts, monkeypatch):
-    monkeypatch.setattr(
-        wrapped_loss, "most_logits", lambda: places * 12
-    )  # its vocabulary has 12 tokens
+    # its vocabulary has 12 tokens
+    monkeypatch.setattr(wrapped_loss, "most_logits", lambda: places * 12)
     assert_same_loss(random_model(0), replace(TINY, accumulate=parts))
 
 

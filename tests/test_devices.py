@@ -5,7 +5,6 @@ import torch
 from conftest import found_device, run_python
 
 import train
-import utils
 from notebooks.support import devices
 from notebooks.support.errors import InputError
 
@@ -92,4 +91,3 @@ def test_a_comparison_that_fails_means_the_cpu():
     done = run_python("-c", code, CUDA_VISIBLE_DEVICES="", TRANSFORMER_DEVICE="auto")
     assert done.stdout == "cpu\n"
     assert done.stderr == "Apple's GPU is not used: comparing it with the CPU failed\n"
-    assert utils.DEVICES[0] == "auto"

@@ -369,6 +369,8 @@ def test_the_class_is_a_line_for_each_student_and_what_was_missed(capsys):
         "  04_multi_head_attention 2: 3 of 3; 2 x forgot the mask",
         "  04_multi_head_attention 1: 1 of 3; 1 x other",
     ]
+    grade.print_class([one for one in grades if one.result != "not yet"])
+    assert capsys.readouterr().out.splitlines()[-1] == "Nobody has a wrong answer"
 
 
 def test_what_is_still_the_hole_is_not_filled_even_where_its_notebook_cannot_run(copy):

@@ -368,13 +368,13 @@ def print_class(grades):
     least, middle, most = right[0], right[len(right) // 2], right[-1]
     print(f"Right: {sum(right)} of {len(grades)}; a student {least} to {most}, the middle {middle}")
     missed = lambda found: sum(one.result == "not yet" for one in found)
-    print("Most missed:")
-    ranked = sorted(asked.items(), key=lambda item: -missed(item[1]))
+    wrong = [item for item in asked.items() if missed(item[1])]
+    ranked = sorted(wrong, key=lambda item: -missed(item[1]))
+    print("Most missed:" if ranked else "Nobody has a wrong answer")
     for (notebook, number), found in ranked[:MISSED]:
         hints = Counter(one.hint for one in found if one.result == "not yet")
-        if hints:
-            hint, times = hints.most_common(1)[0]
-            print(f"  {notebook} {number}: {missed(found)} of {len(found)}; {times} x {hint}")
+        hint, times = hints.most_common(1)[0]
+        print(f"  {notebook} {number}: {missed(found)} of {len(found)}; {times} x {hint}")
 
 
 def main(arguments=None):

@@ -6,6 +6,7 @@
 import os
 import platform
 import sys
+from typing import Literal
 
 import torch
 
@@ -20,6 +21,7 @@ from notebooks.support.files import private_folder, read_json, write_json
 from notebooks.training import train_step
 from utils import DEVICES
 
+DeviceName = Literal[DEVICES]  # what --device may be
 NOBODY = (
     "nobody has run the course's tests on one yet, so tell us: TEST_DEVICE=mps make test-device"
 )
