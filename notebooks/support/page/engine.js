@@ -1,0 +1,277 @@
+// The model of the course once more, in plain JavaScript: what the translating page computes with.
+// Lessons 02 to 10 and 16 say why. A vector is a Float32Array, a sentence a list of vectors.
+// export_page.py compares this file with the course's own classes before it writes a page.
+
+const [PAD, UNK, BOS, EOS] = [0, 1, 2, 3];
+const PATIENCE = 5; // tokens that a live hypothesis is given to catch up
+
+/** All numbers of 16 bits as floating-point numbers: sign, 5 bits of exponent, 10 of fraction. */
+const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => {
+  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction) : 2 ** -14 * fraction);
+});
+
+const add = (x, y) => x.map((value, index) => value + y[index]);
+
+function softmax(scores) {
+  const highest = scores.reduce((one, other) => Math.max(one, other), -Infinity);
+  const powers = scores.map((score) => Math.exp(score - highest));
+  const sum = powers.reduce((one, other) => one + other, 0);
+  return powers.map((power) => power / sum);
+}
+
+/** The numbers of the highest values, highest first. */
+function highest(values, count) {
+  const best = [];
+  for (let number = 0; number < values.length; number++) {
+    if (best.length === count && values[number] <= values[best[count - 1]]) continue;
+    let place = best.length;
+    while (place && values[best[place - 1]] < values[number]) place--;
+    best.splice(place, 0, number);
+    if (best.length > count) best.pop();
+  }
+  return best;
+}
+
+/** The numbers of a base64 text that holds numbers of 16 bits. */
+function halves(text) {
+  const digits = new Uint8Array(128);
+  [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((digit, value) => (digits[digit.charCodeAt(0)] = value));
+  const bytes = new Uint8Array((text.length / 4) * 3);
+  for (let from = 0, to = 0; from < text.length; from += 4, to += 3) {
+    const digit = (place) => digits[text.charCodeAt(from + place)];
+    const bits = (digit(0) << 18) | (digit(1) << 12) | (digit(2) << 6) | digit(3);
+    [bytes[to], bytes[to + 1], bytes[to + 2]] = [bits >> 16, bits >> 8, bits];
+  }
+  const found = new Float32Array(bytes.length >> 1);
+  for (let number = 0; number < found.length; number++) found[number] = HALVES[bytes[2 * number] | (bytes[2 * number + 1] << 8)];
+  return found;
+}
+
+class Model {
+  /** `file`: settings, tokens and weights, as export_page.py writes them. */
+  constructor(file) {
+    Object.assign(this, file.settings, { broken: {}, weights: {} });
+    const numbers = halves(file.weights);
+    for (const [name, [start, size]] of Object.entries(file.tensors)) this.weights[name] = numbers.subarray(start, start + size);
+    this.ids = new Map(this.source.map((token, number) => [token, number]));
+    this.pattern = new RegExp(this.token, "gu");
+    this.blanks = new RegExp(this.blank, "gu");
+  }
+
+  /**
+   * The same model with something broken, `positions: false` (lesson 03) or `mask: false` (09), or
+   * with other weights.
+   */
+  but(broken, weights = this.weights) {
+    return Object.assign(Object.create(Model.prototype), this, { broken, weights });
+  }
+
+  // lesson 01
+
+  segment(text) {
+    return text.replace(this.blanks, " ").trim().match(this.pattern) || [];
+  }
+
+  /** The ids that the encoder reads: the tokens', cut to the longest input, and EOS. */
+  encode(text) {
+    const ids = this.segment(text).map((token) => this.ids.get(token) ?? UNK);
+    return [...ids.slice(0, this.max_length), EOS];
+  }
+
+  /** The text of these target ids. */
+  text(ids) {
+    const tokens = ids.filter((id) => id > EOS).map((id) => this.target[id]);
+    if (!this.spaced) return tokens.join("");
+    let [text, glue, quotes] = ["", true, 0];
+    for (const token of tokens) {
+      quotes += token === '"';
+      const closing = this.closing.includes(token) || (token === '"' && quotes % 2 === 0);
+      text += glue || closing ? token : ` ${token}`;
+      glue = this.opening.includes(token) || (token === '"' && quotes % 2 === 1);
+    }
+    return text;
+  }
+
+  // lessons 02 to 07
+
+  embed(table, id, position) {
+    const { d_model } = this, from = this.weights[table].subarray(id * d_model, (id + 1) * d_model);
+    return from.map((value, column) => {
+      const angle = position / 10000 ** ((column - (column % 2)) / d_model);
+      const wave = this.broken.positions === false ? 0 : column % 2 ? Math.cos(angle) : Math.sin(angle);
+      return value * Math.sqrt(d_model) + wave;
+    });
+  }
+
+  /** Matrix times vector, plus bias if there is one. */
+  linear(name, x) {
+    const matrix = this.weights[`${name}.weight`], bias = this.weights[`${name}.bias`], width = x.length;
+    const y = new Float32Array(matrix.length / width);
+    for (let row = 0, place = 0; row < y.length; row++) {
+      let one = 0, two = 0, three = 0, four = 0; // four sums that do not wait for each other
+      for (let column = 0; column < width; column += 4, place += 4) {
+        one += matrix[place] * x[column];
+        two += matrix[place + 1] * x[column + 1];
+        three += matrix[place + 2] * x[column + 2];
+        four += matrix[place + 3] * x[column + 3];
+      }
+      y[row] = one + two + three + four + (bias ? bias[row] : 0);
+    }
+    return y;
+  }
+
+  norm(name, x) {
+    const weight = this.weights[`${name}.weight`], bias = this.weights[`${name}.bias`];
+    const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+    const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;
+    const scale = 1 / Math.sqrt(variance + 1e-5);
+    return x.map((value, index) => (value - mean) * scale * weight[index] + bias[index]);
+  }
+
+  /** Every vector of `rows` with the sublayer's answer added; the norm before it, or after. */
+  sublayer(name, rows, compute) {
+    if (this.norm_place === "pre") {
+      const answers = compute(rows.map((x) => this.norm(`${name}.norm`, x)));
+      return rows.map((x, row) => add(x, answers[row]));
+    }
+    const answers = compute(rows);
+    return rows.map((x, row) => this.norm(`${name}.norm`, add(x, answers[row])));
+  }
+
+  /** One query over keys and values: the answer, and the weights of each head. */
+  attend(name, query, keys, values) {
+    const size = this.d_model / this.num_heads, mixed = new Float32Array(this.d_model), weights = [];
+    for (let start = 0; start < this.d_model; start += size) {
+      const scores = keys.map((key) => {
+        let sum = 0;
+        for (let place = start; place < start + size; place++) sum += query[place] * key[place];
+        return sum / Math.sqrt(size);
+      });
+      const shares = softmax(scores);
+      shares.forEach((share, number) => {
+        for (let place = start; place < start + size; place++) mixed[place] += share * values[number][place];
+      });
+      weights.push(shares);
+    }
+    return [this.linear(`${name}.output`, mixed), weights];
+  }
+
+  /** Self-attention of new rows, behind those in `past`; with `mask` a row sees none behind it. */
+  look(name, rows, mask, past = { keys: [], values: [] }) {
+    const kept = {};
+    for (const part of ["key", "value"]) kept[`${part}s`] = [...past[`${part}s`], ...rows.map((x) => this.linear(`${name}.${part}`, x))];
+    const answers = rows.map((x, row) => {
+      const end = mask ? past.keys.length + row + 1 : undefined;
+      return this.attend(name, this.linear(`${name}.query`, x), kept.keys.slice(0, end), kept.values.slice(0, end));
+    });
+    return [answers.map(([answer]) => answer), answers.map(([, weights]) => weights), kept];
+  }
+
+  forward(name, rows) {
+    return rows.map((x) => this.linear(`${name}.outer`, this.linear(`${name}.inner`, x).map((value) => Math.max(0, value))));
+  }
+
+  // lessons 08 to 10
+
+  /** Reads source ids once: {memory, layers: [vectors of all tokens], maps: [layer][query][head][key]}. */
+  read(ids) {
+    let rows = ids.map((id, position) => this.embed("src_embedding.lookup.weight", id, position));
+    const layers = [rows], maps = [];
+    for (let layer = 0; layer < this.num_layers; layer++) {
+      const name = `encoder.layers.${layer}`;
+      rows = this.sublayer(`${name}.sublayers.0`, rows, (x) => {
+        const [answers, weights] = this.look(`${name}.self_attention`, x, false);
+        maps.push(weights);
+        return answers;
+      });
+      rows = this.sublayer(`${name}.sublayers.1`, rows, (x) => this.forward(`${name}.feed_forward`, x));
+      layers.push(rows);
+    }
+    const memory = this.norm_place === "pre" ? rows.map((x) => this.norm("encoder.norm", x)) : rows;
+    const cross = layers.slice(1).map((_, layer) => {
+      const all = (part) => memory.map((x) => this.linear(`decoder.layers.${layer}.cross_attention.${part}`, x));
+      return { keys: all("key"), values: all("value") };
+    });
+    return { memory, layers, maps, cross, limit: Math.min(2 * ids.length + 10, this.max_length + 1) };
+  }
+
+  /**
+   * Reads target ids behind `past`, an earlier answer of this method, and gives {logs: of what may
+   * follow, own and cross: maps as above, ...}. PAD, UNK and BOS never follow. Nothing is changed, so
+   * a text can be continued in two ways.
+   */
+  write(read, ids, past = { ids: [], kept: [] }) {
+    const all = [...past.ids, ...ids], mask = this.broken.mask !== false;
+    if (!mask) [ids, past] = [all, { ids: [], kept: [] }]; // what was read before would see what is new
+    let rows = ids.map((id, row) => this.embed("tgt_embedding.lookup.weight", id, past.ids.length + row));
+    const kept = [], own = [], cross = [];
+    for (let layer = 0; layer < this.num_layers; layer++) {
+      const name = `decoder.layers.${layer}`;
+      rows = this.sublayer(`${name}.sublayers.0`, rows, (x) => {
+        const [answers, weights, keep] = this.look(`${name}.self_attention`, x, mask, past.kept[layer]);
+        own.push(weights);
+        kept.push(keep);
+        return answers;
+      });
+      rows = this.sublayer(`${name}.sublayers.1`, rows, (x) => {
+        const { keys, values } = read.cross[layer], part = `${name}.cross_attention`;
+        const answers = x.map((row) => this.attend(part, this.linear(`${part}.query`, row), keys, values));
+        cross.push(answers.map(([, weights]) => weights));
+        return answers.map(([answer]) => answer);
+      });
+      rows = this.sublayer(`${name}.sublayers.2`, rows, (x) => this.forward(`${name}.feed_forward`, x));
+    }
+    const last = this.norm_place === "pre" ? this.norm("decoder.norm", rows.at(-1)) : rows.at(-1);
+    const logits = this.linear("generator.projection", last);
+    logits.fill(-Infinity, 0, EOS);
+    return { ids: all, kept, own, cross, logits, logs: softmax([...logits]).map(Math.log) };
+  }
+
+  // searches: lessons 10 and 16
+
+  greedy(read) {
+    for (let state = this.write(read, [BOS]); ; ) {
+      const [id] = state.ids.length < read.limit ? highest(state.logs, 1) : [EOS];
+      if (id === EOS) return [...state.ids.slice(1), EOS];
+      state = this.write(read, [id], state);
+    }
+  }
+
+  penalty(length, alpha) {
+    return ((5 + length) / 6) ** alpha;
+  }
+
+  /**
+   * Beam search: {ended: [{ids, total, score}] best first, steps: all that was weighed, for a picture:
+   * [[{parent, id, total, place}]], where `place` is the number among the live ones of that step}.
+   */
+  beam(read, size, alpha = this.alpha) {
+    let live = [{ state: this.write(read, [BOS]), total: 0 }];
+    const ended = [], steps = [];
+    for (let length = 1; ; length++) {
+      const wide = live.flatMap(({ state: { logs }, total }, parent) => {
+        const ids = length < read.limit ? highest(logs, 2 * size) : [EOS];
+        return ids.map((id) => ({ parent, id, total: total + logs[id] }));
+      });
+      const found = highest(wide.map(({ total }) => total), 2 * size).map((number) => wide[number]);
+      steps.push(found);
+      for (const one of found.filter(({ id }) => id === EOS)) {
+        const ids = [...live[one.parent].state.ids.slice(1), EOS];
+        ended.push({ ids, total: one.total, score: one.total / this.penalty(length, alpha), step: one });
+      }
+      const going = found.filter(({ id, total }) => id !== EOS && total > -Infinity).slice(0, size);
+      going.forEach((one, place) => (one.place = place));
+      ended.sort((one, other) => other.score - one.score);
+      const soon = this.penalty(Math.min(read.limit, length + PATIENCE), alpha);
+      if (!going.length || (ended.length && !(going[0].total / soon > ended[0].score))) return { ended, steps };
+      live = going.map(({ parent, id, total }) => ({ state: this.write(read, [id], live[parent].state), total }));
+    }
+  }
+
+  translate(sentence, size = 1) {
+    const ids = this.encode(sentence), read = this.read(ids);
+    if (ids.length === 1) return "";
+    return this.text(size === 1 ? this.greedy(read) : this.beam(read, size).ended[0].ids);
+  }
+}
