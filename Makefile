@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
 
-.PHONY: help run translate test lab bench bench-full train-large
+.PHONY: help run translate test lab translator bench bench-full train-large
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1: \2/p' Makefile
@@ -25,6 +25,9 @@ test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
 
+translator: .venv/page  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
+	$(BIN)/python export.py --form page $(if $(RUN),--run "$(RUN)") --out translator
+
 bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
 	$(BIN)/python benchmarks/bench.py
 
@@ -32,7 +35,6 @@ bench-full: .venv/bench  ## the same with a million pairs, growth with length an
 	$(BIN)/python benchmarks/bench.py --full
 
 DATA ?= data_large
-RUN ?= runs/large
 PROCESSES ?= $(shell nvidia-smi --list-gpus 2>/dev/null | grep -c GPU | sed 's/^0$$/1/')
 NODES ?= 1
 NODE ?= 0
@@ -40,7 +42,7 @@ MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
 	$(BIN)/python prepare.py --data $(DATA) --config base
-	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run $(RUN)
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run "$(or $(RUN),runs/large)"
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
@@ -51,6 +53,10 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 .venv/dev: .venv/ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
 	touch .venv/dev
+
+.venv/page: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable ".[page]"
+	touch .venv/page
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"

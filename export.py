@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from notebooks.support.box import default_run
-from notebooks.support.errors import run_command
+from notebooks.support.errors import InputError, run_command
 from notebooks.support.export import export
+from notebooks.support.export_page import export_page
 from notebooks.support.options import parse_command
 
 
@@ -16,14 +17,22 @@ class ExportCommand:
 
     out: Path  # the new folder
     run: Path | None = None  # folder that train.py wrote; runs/small, else the model in the box
-    form: Literal["ctranslate2", "onnx"] = "ctranslate2"  # the engine that computes there
+    # the engine that computes there; page: a page for a browser, opened from the disk
+    form: Literal["ctranslate2", "onnx", "page"] = "ctranslate2"
     int8: bool = False  # matrices as 8-bit integers: a quarter of the size, a little less exact
 
 
 def export_command(argv):
     """Parses, writes, and says how to translate with it."""
     command = parse_command(ExportCommand, argv, "export.py")
-    export(command.run or default_run(), command.out, command.form, command.int8)
+    run = command.run or default_run()
+    if command.form == "page":
+        if command.int8:
+            raise InputError("--int8: a page has weights of 16 bits. Leave it out")
+        export_page(run, command.out)
+        print(f"{command.out}: open {command.out / 'index.html'} in a browser")
+        return 0
+    export(run, command.out, command.form, command.int8)
     engine = {"ctranslate2": "ctranslate2", "onnx": "onnxruntime"}[command.form]
     print(f'{command.out}: try python {command.out / "run.py"} "Good morning."', end="")
     print(f" where {engine} and tokenizers are installed")

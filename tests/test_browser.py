@@ -15,6 +15,8 @@ import pytest
 from conftest import ROOT, find_browser, free_port
 from playwright.sync_api import expect, sync_playwright
 
+from notebooks.support.pictures import installed_font
+
 TOKEN = "browser-test"
 STDERR = "[data-mime-type='application/vnd.jupyter.stderr']"
 IMPORTS = """import matplotlib.pyplot as plt
@@ -188,6 +190,9 @@ def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, 
     assert written != before
     translation = "".join(written[:-1])
     assert page.locator(".widget-label").get_by_text(translation, exact=True).count()
+    lent = """document.fonts.ready.then((all) =>
+        [...all].filter((font) => font.status === "loaded").map((font) => font.family))"""
+    assert installed_font() or "Lent" in page.evaluate(lent)  # its characters are no squares
     choose(viewer, layer=1, head=1)
     one = [shares(viewer, number=number) for number in range(len(written))]
     choose(viewer, layer=2, head=2)

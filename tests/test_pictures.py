@@ -1,10 +1,15 @@
 """The figures that notebooks share."""
 
+import base64
+import io
 import itertools
+import json
+import re
 
 import pytest
 import torch
 from conftest import ROOT
+from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
 from notebooks.support import pictures
@@ -58,6 +63,20 @@ def test_the_map_has_every_notebook_and_lights_the_one_asked_for(monkeypatch):
         assert lit in {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
         assert f"Lit here: {notebook:02}" in alt
     assert {number for number, *_ in pictures.MAP} == set(range(17))
+
+
+def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch):
+    pictures.chinese_css.cache_clear()
+    monkeypatch.setattr(pictures, "installed_font", lambda: "Noto Sans CJK SC")
+    assert pictures.chinese_css() == ""
+    pictures.chinese_css.cache_clear()
+    monkeypatch.setattr(pictures, "installed_font", lambda: None)
+    viewer = pictures.AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
+    font = re.search(r"base64,(.*?)\)", viewer._css)[1]
+    glyphs = TTFont(io.BytesIO(base64.b64decode(font))).getBestCmap()
+    signs = json.loads((ROOT / "data_small/model/vocabulary.tgt.json").read_text(encoding="utf-8"))
+    assert [sign for sign in signs["tokens"] if sign > "\u2e80" and ord(sign) not in glyphs] == []
+    pictures.chinese_css.cache_clear()
 
 
 def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():

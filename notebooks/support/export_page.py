@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 
 import torch
-from fontTools import subset
 
 from notebooks import FOLDER
 from notebooks.data_preparation import (
@@ -28,22 +27,32 @@ from notebooks.data_preparation import (
 from notebooks.support.attention_maps import attention_maps
 from notebooks.support.errors import InputError
 from notebooks.support.export_tokenizers import BLANKS, names, translated
-from notebooks.support.files import fresh_name, write_whole
+from notebooks.support.files import fresh_name, read_json, write_whole
+from notebooks.support.fonts import chinese_font
 from notebooks.support.languages import name_of
-from notebooks.support.run_folder import RunFolder
+from notebooks.support.run_folder import RunFolder, is_the_box
 from notebooks.support.text_files import one_line
 from notebooks.transformer import greedy_search
 from notebooks.translation import Translator
+from utils import ROOT
 
 PAGE = FOLDER / "support" / "page"
+VIEWER = FOLDER / "support" / "attention_viewer.js"
+PARTS = ("index.html", "page.css", "engine.js", "page.js")
 FILES = ("index.html", "weights.js", "chinese.woff")
-PLAYED = ("football", "the piano", "chess", "tennis", "the violin", "in the garden")
+PLAYED = {
+    "chess": "We play chess.",
+    "piano": "We play the piano.",
+    "football": "We play football.",
+    "tennis": "We play tennis.",
+    "violin": "We play the violin.",
+    "dog": "We play with the dog.",
+}
 EXAMPLES = [
-    *(f"We play {thing} every day." for thing in PLAYED),
+    "We play the violin every day.",
     "The dog bit the man.",
     "She plays the piano every evening.",
-    "I'd like a cup of tea, please.",
-    "The children are reading in the library.",
+    "Can you swim?",
 ]
 
 
@@ -59,15 +68,14 @@ def export_page(run, out):
     check_form(translator)
     round_weights(translator.model)
     file = describe(translator)
-    sentences = examples(run, translator)
-    compare(translator, file, sentences)
-    file["settings"] |= {"examples": sentences[: len(EXAMPLES)], "told": told(run, translator)}
+    file["settings"] |= shown(run, translator)
+    compare(translator, file, compared_sentences(translator, file["settings"]["examples"]))
     temporary = fresh_name(out)
     try:
         temporary.mkdir(parents=True)
-        write_whole(temporary / "index.html", page(translator))
+        write_whole(temporary / "index.html", page())
         write_whole(temporary / "weights.js", f"const WEIGHTS = {json.dumps(file)};\n")
-        (temporary / "chinese.woff").write_bytes(font(translator))
+        write_whole(temporary / "chinese.woff", chinese_font("".join(file["settings"]["target"])))
         check_place(out)
         shutil.rmtree(out, ignore_errors=True)
         temporary.rename(out)
@@ -94,6 +102,8 @@ def check_form(translator):
         is WordSegmenter
         and source.language == "zh",
         "it writes subwords, which the page cannot join": isinstance(target, SubwordSegmenter),
+        "its widths are no multiples of 4": translator.config.d_model % 4
+        or translator.config.d_ff % 4,
     }
     for told, wrong in problems.items():
         if wrong:
@@ -137,7 +147,7 @@ def describe(translator):
             places[place] = size
             parts.append(tensor.half().numpy().tobytes())
             size += tensor.numel()
-        tensors[name] = [places[place], tensor.numel()]
+        tensors[name] = [places[place], *tensor.shape]
     weights = base64.b64encode(b"".join(parts)).decode()
     return {"settings": settings, "tensors": tensors, "weights": weights}
 
@@ -147,21 +157,53 @@ def javascript(pattern):
     return pattern.replace(r"\x{", r"\u{")
 
 
-def examples(run, translator):
-    """Twenty sentences or more: the story's, or those of the run's log; and its tokens in a row."""
-    if translator.config.src == "en":
-        chosen = list(EXAMPLES)
-    else:
-        records = RunFolder(run).read_log()
-        chosen = [source for source, _ in records[-1].get("samples", [])] if records else []
+def shown(run, translator):
+    """What the page shows besides: sentences to try, the six of the course, glosses, its training.
+
+    A run from another language than English has sentences of its log to try.
+    """
+    config, source = translator.config, translator.source
+    known = config.src == "en" and "play" in source.vocabulary.tokens
+    examples = list(EXAMPLES)
+    if config.src != "en":
+        samples = [
+            sample for record in RunFolder(run).read_log() for sample in record.get("samples", ())
+        ]
+        examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
+        examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
+    told = f"Trained for {config.steps:,} steps of up to {config.batch_tokens:,} tokens."
+    if is_the_box(run):
+        pairs = (ROOT / "data_small" / "train.tsv").read_bytes().count(b"\n")
+        told = f"Trained for {config.steps:,} steps on {pairs:,} pairs of sentences."
+    glosses = read_json(PAGE / "glosses.json") if config.tgt == "zh" else {}
+    return {
+        "examples": examples,
+        "played": PLAYED if known else {},
+        "glosses": [glosses.get(token, "") for token in names(translator.target)],
+        "told": told,
+    }
+
+
+def compared_sentences(translator, examples):
+    """What both compute: the examples, and the vocabulary's tokens in rows, 20 to 30 texts."""
     tokens = translator.source.vocabulary.tokens
-    return chosen + [" ".join(tokens[start : start + 8]) for start in range(0, 160, 8)]
+    return examples + [" ".join(tokens[start : start + 8]) for start in range(0, 160, 8)]
+
+
+def page():
+    """The text of index.html: its style and its scripts stand in it."""
+    text = {name: (PAGE / name).read_text(encoding="utf-8") for name in PARTS}
+    scripts = [text["engine.js"], VIEWER.read_text(encoding="utf-8"), text["page.js"]]
+    filled = text["index.html"].replace("/*STYLE*/", text["page.css"])
+    return filled.replace("/*SCRIPT*/", "\n".join(scripts))
 
 
 def compare(translator, file, sentences):
     """Raises InputError unless the page's engine does what the course's classes do."""
-    from py_mini_racer import JSEvalException, MiniRacer
-
+    try:
+        from py_mini_racer import JSEvalException, MiniRacer
+    except ImportError:
+        raise InputError("mini-racer is not installed. Try: pip install mini-racer") from None
     with torch.inference_mode():
         wanted = [looked_into(translator, sentence) for sentence in sentences]
     engine = MiniRacer()

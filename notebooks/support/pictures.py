@@ -1,6 +1,7 @@
 """The figures that notebooks share, their style, the map of the course, the attention viewer."""
 
-import importlib.util
+import base64
+import functools
 from pathlib import Path
 
 import anywidget
@@ -14,6 +15,9 @@ from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.transforms import Bbox
+
+from notebooks.support.fonts import CHINESE, chinese_font
+from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
 # readers too can tell apart, three of them darker, so that thin lines are seen on white.
@@ -42,13 +46,18 @@ CJK_FONTS = (
 )
 
 
+def installed_font():
+    """The name of a font of the system's that can show Chinese, or None."""
+    fonts = font_manager.fontManager.ttflist
+    installed = {font.name for font in fonts if Path(font.fname) != CHINESE}
+    return next((name for name in CJK_FONTS if name in installed), None)
+
+
 def cjk_font():
     """A font that can show Chinese: the system's, else the Noto Sans CJK that mplfonts ships."""
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    name = next((name for name in CJK_FONTS if name in installed), None)
+    name = installed_font()
     if name is None:
-        folder = Path(importlib.util.find_spec("mplfonts").submodule_search_locations[0])
-        path = folder / "fonts" / "NotoSansCJKsc-Regular.otf"
+        path = CHINESE
         font_manager.fontManager.addfont(path)
         name = font_manager.FontProperties(fname=path).get_name()
     return name
@@ -250,6 +259,25 @@ def attention_heatmap(
     return axis
 
 
+@functools.cache
+def chinese_css():
+    """Style that lends a browser the characters of the box where the system has no Chinese font.
+
+    It is half a megabyte, for the viewer, what widgets write and what cells print; else nothing.
+    """
+    if installed_font():
+        return ""
+    known = ROOT / "data_small" / "model" / "vocabulary.tgt.json"
+    font = base64.b64encode(chinese_font(known.read_text(encoding="utf-8"))).decode()
+    return f"""
+        @font-face {{ font-family: Lent; src: url(data:font/woff;base64,{font}); }}
+        .attention-viewer, .jupyter-widgets, .widget-label {{
+            font-family: var(--jp-ui-font-family, sans-serif), Lent !important;
+        }}
+        .jp-OutputArea-output pre {{ font-family: var(--jp-code-font-family), Lent !important; }}
+    """
+
+
 class AttentionViewer(anywidget.AnyWidget):
     """What attends to what: point at a word of either side, choose kind, layer and head.
 
@@ -259,6 +287,7 @@ class AttentionViewer(anywidget.AnyWidget):
     """
 
     _esm = Path(__file__).with_name("attention_viewer.js")
+    _css = property(lambda self: chinese_css())
     maps = traitlets.Dict().tag(sync=True)
     kind = traitlets.Unicode().tag(sync=True)
     layer = traitlets.Int(1).tag(sync=True)

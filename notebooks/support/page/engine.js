@@ -51,9 +51,12 @@ function halves(text) {
 class Model {
   /** `file`: settings, tokens and weights, as export_page.py writes them. */
   constructor(file) {
-    Object.assign(this, file.settings, { broken: {}, weights: {} });
+    Object.assign(this, file.settings, { broken: {}, weights: {}, shapes: {} });
     const numbers = halves(file.weights);
-    for (const [name, [start, size]] of Object.entries(file.tensors)) this.weights[name] = numbers.subarray(start, start + size);
+    for (const [name, [start, ...shape]] of Object.entries(file.tensors)) {
+      this.weights[name] = numbers.subarray(start, shape.reduce((size, count) => size * count, 1) + start);
+      this.shapes[name] = shape;
+    }
     this.ids = new Map(this.source.map((token, number) => [token, number]));
     this.pattern = new RegExp(this.token, "gu");
     this.blanks = new RegExp(this.blank, "gu");

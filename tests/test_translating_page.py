@@ -1,0 +1,471 @@
+"""The page that translates in a browser: the course's numbers, and what its readers see and do."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import DATA, ROOT, TINY, find_browser, run_python
+from fontTools.ttLib import TTFont
+from playwright.sync_api import expect, sync_playwright
+from py_mini_racer import MiniRacer
+
+import export as program
+from notebooks.data_preparation import (
+    CharacterSegmenter,
+    SubwordSegmenter,
+    Tokenizer,
+    Vocabulary,
+    WordSegmenter,
+    read_pairs,
+)
+from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.make_model import make_model
+from notebooks.setup import Config, replace
+from notebooks.support.errors import InputError
+from notebooks.support.export_page import (
+    EXAMPLES,
+    FILES,
+    PAGE,
+    check_form,
+    compare,
+    describe,
+    export_page,
+)
+from notebooks.support.proofs import shake
+from notebooks.support.run_folder import BOX
+from notebooks.translation import Translator
+
+VERBS = "We play the violin every day."  # which greedy search plucks and a beam draws the bow over
+GREEDY, BEAM = "我们每天都在弹小提琴。", "我们每天拉小提琴。"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The model in the box as a page."""
+    place = tmp_path_factory.mktemp("page") / "translator"
+    export_page(BOX, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """All pairs of the corpus, the test set's last."""
+    splits = ("train", "dev", "test")
+    return [pair for split in splits for pair in read_pairs(DATA, split, Config())]
+
+
+# the folder
+
+
+def test_the_folder_is_small_and_asks_for_nothing_else(folder):
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 20_000_000
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert "/*STYLE*/" not in text and "/*SCRIPT*/" not in text
+    assert re.findall(r"(?:src|href)=\"(?!data:)(.*?)\"", text) == ["weights.js"]
+    assert re.findall(r"url\((.*?)\)", text) == ["chinese.woff"]
+    assert "fetch(" not in text and "import(" not in text
+
+
+def test_every_chinese_sign_has_a_gloss_and_a_glyph(folder):
+    glosses = json.loads((PAGE / "glosses.json").read_text(encoding="utf-8"))
+    signs = Translator.load(BOX, place="cpu").target.vocabulary.tokens
+    assert list(glosses) == signs
+    assert [sign for sign, gloss in glosses.items() if not 0 < len(gloss) <= 16] == []
+    glyphs = TTFont(folder / "chinese.woff").getBestCmap()
+    assert [sign for sign in signs if ord(sign) > 0x2E80 and ord(sign) not in glyphs] == []
+
+
+def test_a_page_is_replaced_and_nothing_else_is(folder, tmp_path, monkeypatch, capsys):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "index.html").write_text("mine", encoding="utf-8")
+    (mine / "notes.txt").write_text("mine", encoding="utf-8")
+    assert program.main(["--form", "page", "--out", str(mine)]) == 2
+    told = f"error: {mine}: is there already, and no translating page. Give another --out\n"
+    assert capsys.readouterr().err.endswith(told)
+    assert {path.name for path in mine.iterdir()} == {"index.html", "notes.txt"}
+    (mine / "notes.txt").unlink()
+    assert program.main(["--form", "page", "--out", str(mine), "--run", str(BOX)]) == 0
+    assert (mine / "weights.js").read_bytes() == (folder / "weights.js").read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    told = capsys.readouterr().out
+    assert told == f"{mine}: open {mine / 'index.html'} in a browser\n"
+
+
+def test_a_missing_library_is_named(tmp_path):
+    (tmp_path / "py_mini_racer.py").write_text("raise ImportError\n", encoding="utf-8")
+    done = run_python(ROOT / "export.py", "--form", "page", "--out", tmp_path / "page",
+                      "--run", BOX, PYTHONPATH=str(tmp_path))  # fmt: skip
+    told = "error: mini-racer is not installed. Try: pip install mini-racer\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+# the engine
+
+
+def racer(*files):
+    """V8 with the engine in it."""
+    engine = MiniRacer()
+    for name in ("engine.js", *files):
+        engine.eval((PAGE / name).read_text(encoding="utf-8"))
+    return engine
+
+
+def test_all_english_sentences_are_split_alike(pairs):
+    box = Translator.load(BOX, place="cpu")
+    file = describe(box) | {"weights": "", "tensors": {}}
+    engine = racer()
+    engine.eval("const split = (file, texts) => { const model = new Model(file);"
+                "return JSON.stringify(texts.map((text) => model.encode(text))); };")  # fmt: skip
+    sentences = [english for english, _ in pairs]
+    assert len(sentences) == 31_885
+    found = json.loads(engine.call("split", file, sentences))
+    wanted = [box.encode(sentence) for sentence in sentences]
+    assert [text for text, a, b in zip(sentences, wanted, found) if a != b] == []
+
+
+def random_translator(pairs, **changes):
+    """A tiny random model with vocabularies of 60 pairs."""
+    config = replace(TINY, **changes)
+    tokenizers = []
+    for side, language in enumerate((config.src, config.tgt)):
+        segmenter = CharacterSegmenter() if language == "zh" else WordSegmenter(language)
+        texts = [pair[side] for pair in pairs]
+        vocabulary = Vocabulary.build(map(segmenter.segment, texts), min_freq=1)
+        tokenizers.append(Tokenizer(segmenter, vocabulary))
+    torch.manual_seed(0)
+    model = shake(make_model(config, *(len(side.vocabulary) for side in tokenizers)))
+    return Translator(config, *tokenizers, model.half().float())
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_other_runs_are_computed_alike(pairs, norm, turned):
+    some = [pair[::-1] if turned else pair for pair in pairs[-60:]]
+    languages = {"src": "zh", "tgt": "en"} if turned else {"src": "en", "tgt": "zh"}
+    changes = dict(norm=norm, max_length=12, sharing="none", **languages)
+    if turned:
+        changes |= {"src_segmentation": "characters", "tgt_segmentation": "words"}
+    translator = random_translator(some, **changes)
+    check_form(translator)
+    compare(translator, describe(translator), [source for source, _ in some[:8]])
+    with torch.no_grad():
+        translator.model.decoder.layers[0].feed_forward.inner.bias[0] += 5
+    file = describe(translator)
+    with torch.no_grad():
+        translator.model.decoder.layers[0].feed_forward.inner.bias[0] -= 5
+    with pytest.raises(InputError, match="would compute something else"):
+        compare(translator, file, [source for source, _ in some[:8]])
+
+
+def test_an_edited_class_is_refused(monkeypatch, tmp_path, capsys):
+    def edited(self, x):
+        return self.outer(torch.nn.functional.gelu(self.inner(x)))
+
+    monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
+    assert program.main(["--form", "page", "--out", str(tmp_path / "page"), "--run", str(BOX)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: the page would compute something else than this model")
+    assert told.count("\n") == 1 and "--form onnx" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "segmenters, widths, told",
+    [
+        ((WordSegmenter("zh"), WordSegmenter("en")), (8, 16), "found by jieba"),
+        ((SubwordSegmenter, WordSegmenter("en")), (8, 16), "split by SubwordSegmenter"),
+        ((WordSegmenter("en"), SubwordSegmenter), (8, 16), "it writes subwords"),
+        ((WordSegmenter("en"), CharacterSegmenter()), (8, 18), "no multiples of 4"),
+    ],
+)
+def test_what_the_page_cannot_do_is_refused(segmenters, widths, told):
+    made = [SubwordSegmenter.learn(["a b c"] * 9, 300) if one is SubwordSegmenter else one
+            for one in segmenters]  # fmt: skip
+    config = SimpleNamespace(d_model=widths[0], d_ff=widths[1])
+    source, target = (SimpleNamespace(segmenter=one) for one in made)
+    with pytest.raises(InputError, match=told):
+        check_form(SimpleNamespace(source=source, target=target, config=config))
+
+
+def test_int8_is_refused(tmp_path, capsys):
+    assert program.main(["--form", "page", "--int8", "--out", str(tmp_path / "page")]) == 2
+    assert capsys.readouterr().err.endswith("--int8: a page has weights of 16 bits. Leave it out\n")
+
+
+# in a browser
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser that no name leads out of."""
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    options.append("--host-resolver-rules=MAP * ~NOTFOUND")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium, folder):
+    """A function that opens the page from the disk; an error on it fails the test."""
+    errors, contexts = [], []
+
+    def open_page(width=1280, height=720, **options):
+        contexts.append(
+            chromium.new_context(viewport={"width": width, "height": height}, **options)
+        )
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((folder / "index.html").as_uri())
+        expect(page.locator("#scenes button")).to_have_count(6, timeout=30_000)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_the_browser_translates_200_sentences_of_the_test_set_as_the_course_does(
+    chromium, folder, pairs
+):
+    sentences = [english for english, _ in pairs[-1003:-803]]
+    box = Translator.load(BOX, place="cpu")
+    page = chromium.new_page()
+    page.add_script_tag(path=PAGE / "engine.js")
+    page.add_script_tag(path=folder / "weights.js")
+    page.evaluate("() => { globalThis.model = new Model(WEIGHTS); }")
+    for size in (1, 4):
+        script = "([texts, size]) => texts.map((text) => model.translate(text, size))"
+        found = page.evaluate(script, [sentences, size])
+        wanted = box.translate(sentences, beam_size=size)
+        differing = [text for text, a, b in zip(sentences, wanted, found) if a != b]
+        assert len(differing) <= 2, (size, differing)
+    page.close()
+
+
+def test_each_key_is_one_step_from_words_to_two_models(opened):
+    page = opened()
+    title = page.locator("#stage h2")
+    expect(title).to_have_text("The sentence becomes numbers")
+    expect(page.locator(".words li")).to_have_count(8)
+    press(page, "ArrowRight")
+    expect(title).to_have_text("The encoder reads all words at once")
+    cosines = [float(text.split()[-1]) for text in page.locator(".stages text").all_text_contents()
+               if ":" in text]  # fmt: skip
+    assert cosines[0] == 1 and cosines[-1] < 0.85 and len(cosines) == 4
+    press(page, "ArrowRight")
+    for place in range(len(GREEDY) + 1):
+        expect(title).to_have_text("What comes next?" if place else "What comes first?")
+        press(page, "ArrowRight")
+        expect(title).to_have_text("How sure is it?")
+        press(page, "PageDown")  # as a presenter's clicker says it
+        expect(title).to_contain_text("Where it looked to write")
+        press(page, "ArrowRight")
+    expect(title).to_have_text("It is written")
+    expect(page.locator("#stage td.foreign")).to_have_text(GREEDY)
+    finished = page.locator(".found tbody tr").first
+    for name, text in (("Greedy", GREEDY), ("A beam of 2", None), ("A beam of 4", BEAM)):
+        press(page, "ArrowRight")
+        expect(title).to_contain_text(name)
+        if text:
+            expect(finished).to_contain_text(text)
+    for count in range(1, 6):
+        press(page, "ArrowRight")
+        expect(page.locator("#stage tbody tr")).to_have_count(count)
+    press(page, "ArrowRight")
+    expect(title).to_have_text("Your model beside this one")
+    expect(page.locator("#next")).to_be_disabled()
+    press(page, "ArrowLeft")
+    expect(title).to_have_text("What happens without a part")
+
+
+def test_a_guess_and_the_second_best_make_the_sentence_fork(opened):
+    page = opened()
+    press(page, *["ArrowRight"] * 2)
+    for _ in range(5):  # 我们每天都
+        press(page, *["ArrowRight"] * 3)
+    press(page, *["ArrowRight"] * 3)  # 在
+    cards = page.locator(".cards button")
+    expect(cards).to_have_count(5)
+    signs = page.locator(".cards b").all_text_contents()
+    assert {"弹", "拉"} <= set(signs)
+    press(page, str(signs.index("拉") + 1))
+    expect(page.locator("#stage .wrong.answer")).to_contain_text("the model gives it")
+    bars = page.locator(".bars button")
+    assert page.locator(".bars b").first.text_content() == "弹"
+    assert "guess" in bars.filter(has_text="拉").get_attribute("class")
+    bars.filter(has_text="拉").click()
+    expect(page.locator(".written .forked")).to_have_text(re.compile("拉"))
+    press(page, "ArrowRight")
+    page.get_by_text("Write the rest").click()
+    rows = page.locator("#stage td.foreign").all_text_contents()
+    assert rows == ["我们每天都在拉小提琴。", GREEDY]
+
+
+def test_an_unknown_word_is_told_and_an_empty_sentence_too(opened):
+    page = opened()
+    page.get_by_label("English to Chinese").fill("The zyzzyva plays chess.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".words .unknown")).to_have_text("zyzzyvanever seen")
+    expect(page.locator("#status")).to_contain_text("Never seen: zyzzyva.")
+    page.get_by_label("English to Chinese").fill("  ")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#alarm")).to_have_text("Type a sentence first.")
+
+
+def test_answers_can_be_hidden(opened):
+    page = opened()
+    press(page, *["ArrowRight"] * 3, "h")
+    expect(page.locator(".bars")).to_be_hidden()
+    expect(page.locator("#hide")).to_have_attribute("aria-pressed", "true")
+    press(page, "h")
+    expect(page.locator(".bars")).to_be_visible()
+
+
+def test_where_it_looked_by_layer_and_head(opened):
+    page = opened()
+    press(page, *["ArrowRight"] * 4)
+    shares = page.locator(".words:not(.written) small")
+    mean = shares.all_text_contents()
+    total = sum(float(share.strip("< %")) for share in mean)
+    assert 97 < total < 103
+    page.get_by_role("button", name="Layer 1").click()
+    page.get_by_role("button", name="Head 2").click()
+    assert shares.all_text_contents() != mean
+
+
+def test_the_length_penalty_ranks_anew(opened):
+    page = opened()
+    page.get_by_label("English to Chinese").fill("He spoke too quickly for us to understand.")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Searching").click()
+    page.get_by_role("button", name="beam of 4").click()
+    expect(page.locator(".found tbody tr").nth(1)).to_be_visible()
+    slider, lengths = page.get_by_label("length penalty"), page.locator(".found td:nth-child(3)")
+    orders = set()
+    for value in ("0", "1", "2"):
+        slider.fill(value)
+        orders.add(tuple(lengths.all_text_contents()))
+        told = page.locator(".found td:nth-child(4)").all_text_contents()
+        scores = [float(text.replace("−", "-")) for text in told]
+        assert scores == sorted(scores, reverse=True)
+    assert len(orders) > 1
+
+
+def test_without_positions_the_order_of_words_is_nothing(opened):
+    page = opened()
+    page.get_by_role("button", name="The dog bit the man.").click()
+    page.get_by_role("button", name="Breaking").click()
+    press(page, *["ArrowRight"] * 4)
+    trained, _, without, turned, untrained = page.locator("td.foreign").all_text_contents()
+    assert trained == "狗咬了那个人。"
+    assert without == turned != trained
+    assert untrained not in (trained, without)
+
+
+def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
+    page = opened()
+    page.get_by_role("button", name="Two models").click()
+    (tmp_path / "notes.js").write_text("no model", encoding="utf-8")
+    page.set_input_files("input[type=file]", tmp_path / "notes.js")
+    expect(page.locator("#alarm")).to_contain_text("notes.js is no weights.js")
+    file = (folder / "weights.js").read_text(encoding="utf-8").replace("2,600 steps", "1 step")
+    (tmp_path / "weights.js").write_text(file, encoding="utf-8")
+    page.set_input_files("input[type=file]", tmp_path / "weights.js")
+    rows = page.locator("#stage tbody tr")
+    expect(rows).to_have_count(len(EXAMPLES), timeout=20_000)
+    expect(page.locator("#stage")).to_contain_text("The second: Trained for 1 step")
+    assert rows.first.locator("td").all_text_contents() == [VERBS, GREEDY, GREEDY]
+
+
+def test_the_encoders_maps_are_the_attention_viewer(opened):
+    page = opened()
+    press(page, "ArrowRight")
+    page.locator("summary").click()
+    viewer = page.locator(".attention-viewer")
+    viewer.locator('g[data-side="query"]').first.click()
+    before = viewer.locator(".share").all_text_contents()
+    viewer.get_by_label("head", exact=True).select_option("3")
+    assert viewer.locator(".share").all_text_contents() != before
+
+
+# Texts that can be seen and their size in pixels of the screen, an SVG's scale included.
+SIZES = """() => {
+  const found = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!own || !node.checkVisibility() || node.closest(".unseen, script, style, title")) continue;
+    const svg = node.ownerSVGElement;
+    const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+    found.push([node.textContent.trim(), parseFloat(getComputedStyle(node).fontSize) * scale]);
+  }
+  return found;
+}"""
+SCENES = (0, 1, 2, 3, 4, 5)
+
+
+def each_scene(page):
+    """Shows scene after scene, the bars of the third too."""
+    for name in page.locator("#scenes button").all_text_contents():
+        page.locator("#scenes button").filter(has_text=name).click()
+        if name == "Reading":
+            page.locator("summary").click()
+        yield name
+        if name == "Writing":
+            press(page, "ArrowRight")
+            yield "bars"
+            press(page, "ArrowRight")
+            yield "looks"
+
+
+def test_on_a_projector_text_has_20_pixels(opened):
+    page = opened()
+    for scene in each_scene(page):
+        small = [(text, size) for text, size in page.evaluate(SIZES) if size < 19.5]
+        assert small == [], scene
+
+
+def test_on_a_phone_nothing_is_beside_the_screen_and_what_is_pressed_is_44_high(opened):
+    page = opened(390, 844, has_touch=True)
+    for scene in each_scene(page):
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390, scene
+        heights = page.locator("button:visible").evaluate_all(
+            "all => all.map((each) => [each.textContent, each.getBoundingClientRect().height])"
+        )
+        assert [one for one in heights if one[1] < 44] == [], scene
+    page.get_by_role("button", name="Searching").click()
+    expect(page.locator(".tree")).to_be_visible()
+    expect(page.locator(".found table")).to_be_hidden()
+    page.get_by_role("button", name="what finished").click()
+    expect(page.locator(".found table")).to_be_visible()
+
+
+def test_who_wants_no_motion_gets_none(opened):
+    moving = "[...document.getAnimations()].length"
+    for motion in ("reduce", "no-preference"):
+        page = opened(reduced_motion=motion)
+        press(page, *["ArrowRight"] * 3)
+        expect(page.locator(".bars")).to_be_visible()
+        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+
+
+def test_the_focus_is_never_lost(opened):
+    page = opened()
+    page.get_by_role("button", name="Writing").click()
+    page.locator(".cards button").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#stage")).to_be_focused()  # the card is gone
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.bars') !== null")
