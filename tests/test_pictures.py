@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import re
+import struct
 
 import pytest
 import torch
@@ -91,7 +92,11 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["image/png"].startswith("iVBOR")
     assert "mean of the heads" in data["text/plain"]
-    assert "cross" in metadata["image/png"]["alt"]
+    about = metadata["image/png"]
+    assert "cross" in about["alt"]
+    assert json.loads(about["viewer"])["maps"] == viewer.maps
+    width = struct.unpack(">I", base64.b64decode(data["image/png"])[16:20])[0]
+    assert about["width"] == round(width / pictures.DENSITY)
     viewer.head = 2
     assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
     script = (ROOT / "notebooks" / "support" / "attention_viewer.js").read_text(encoding="utf-8")

@@ -159,4 +159,18 @@ function render({ model, el }) {
   for (const name of ["maps", "kind"]) model.on(`change:${name}`, forget);
 }
 
+/** What stands for the widget's model where no kernel runs. */
+function loose(values) {
+  const calls = [];
+  return {
+    get: (name) => values[name],
+    set: (name, value) => {
+      values[name] = value;
+      for (const [event, call] of calls) if (event === `change:${name}`) call();
+    },
+    on: (event, call) => calls.push([event, call]),
+    save_changes: () => {},
+  };
+}
+
 export default { render };

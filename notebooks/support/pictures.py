@@ -2,6 +2,8 @@
 
 import base64
 import functools
+import io
+import json
 from pathlib import Path
 
 import anywidget
@@ -15,6 +17,7 @@ from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.transforms import Bbox
+from PIL import Image
 
 from notebooks.support.fonts import CHINESE, chinese_font
 from utils import ROOT
@@ -44,6 +47,9 @@ CJK_FONTS = (
     "Noto Sans CJK JP",
     "Arial Unicode MS",
 )
+
+
+DENSITY = 1.75  # pixels of a saved picture for each pixel on the page
 
 
 def installed_font():
@@ -84,10 +90,31 @@ def use_style():
 use_style()
 
 
+def picture(figure, alt):
+    """Data and metadata of a figure that is displayed: a PNG that is sharp on dense screens too.
+
+    The metadata say its size on the page, in pixels, and a text for those who cannot see it.
+    """
+    drawn = Image.open(io.BytesIO(print_figure(figure, "png", dpi=DENSITY * figure.dpi)))
+    width, height = (round(side / DENSITY) for side in drawn.size)
+    png = in_few_colours(drawn)
+    data = {"image/png": base64.b64encode(png).decode(), "text/plain": repr(figure)}
+    return data, {"image/png": {"alt": alt, "width": width, "height": height}}
+
+
+def in_few_colours(image):
+    """The bytes of a picture as a PNG of at most 256 colours: half the size, and no eye sees it."""
+    written = io.BytesIO()
+    few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(written, "png", optimize=True)
+    return written.getvalue()
+
+
 def show(alt, figure=None):
     """Displays a figure, or the newest, with a text for those who cannot see it; closes it."""
     figure = figure or plt.gcf()
-    display(figure, metadata={"image/png": {"alt": alt}})
+    data, metadata = picture(figure, alt)
+    display(data, metadata=metadata, raw=True)
     plt.close(figure)
 
 
@@ -302,7 +329,7 @@ class AttentionViewer(anywidget.AnyWidget):
         """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
         return {
             kind: {
-                "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 4).tolist(),
+                "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 3).tolist(),
                 "queries": list(queries),
                 "keys": list(keys),
                 "colour": COLOURS[kind],
@@ -318,16 +345,14 @@ class AttentionViewer(anywidget.AnyWidget):
         shown_head = f"head {self.head}" if self.head else "mean of the heads"
         title = f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
         axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
-        data, metadata = super()._repr_mimebundle_(**options)
-        picture = {
-            "image/png": print_figure(axis.figure, "png", base64=True),
-            "text/plain": f"AttentionViewer: {title}",
-        }
+        widget, metadata = super()._repr_mimebundle_(**options)
+        data, described = picture(axis.figure, f"Attention map, words by words: {title}")
         plt.close(axis.figure)
-        return {**data, **picture}, {
-            **metadata,
-            "image/png": {"alt": f"Attention map, words by words: {title}"},
-        }
+        # for a page, where the viewer needs no kernel; in metadata no two runs are compared
+        kept = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
+        described["image/png"]["viewer"] = json.dumps(kept, ensure_ascii=False)
+        data["text/plain"] = f"AttentionViewer: {title}"
+        return {**widget, **data}, {**metadata, **described}
 
 
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):

@@ -185,20 +185,6 @@ function parting(played) {
   );
 }
 
-/** What stands for a widget's model where no kernel runs. */
-function loose(values) {
-  const calls = [];
-  return {
-    get: (name) => values[name],
-    set: (name, value) => {
-      values[name] = value;
-      calls.filter(([event]) => event === `change:${name}`).forEach(([, call]) => call());
-    },
-    on: (event, call) => calls.push([event, call]),
-    save_changes: () => {},
-  };
-}
-
 /** The encoder's maps, drawn when they are asked for. */
 function encoderMaps({ words, read }) {
   const weights = read.maps.map((rows) => rows[0].map((_, head) => rows.map((heads) => heads[head])));
