@@ -63,7 +63,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels student grade
+.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels chinese student grade
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
 check: .venv/dev  ## style, the tests that take two minutes together, and what the model in the box was made from
 	$(BIN)/ruff check .
@@ -108,9 +108,12 @@ pages: .venv/dev  ## render all notebooks, as they are, to a small static site: 
 wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
 
+chinese: .venv/dev  ## write the whole course with Chinese prose to the folder chinese, beside this one's .venv
+	$(BIN)/python tools/catalogue.py write --out chinese
+
 OUT ?= student
-student: .venv/ready  ## write a copy of the project without solutions and outputs to the new folder OUT
-	$(BIN)/python tools/student.py "$(OUT)"
+student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
+	$(BIN)/python tools/student.py "$(OUT)" $(if $(LANGUAGE),--language $(LANGUAGE))
 
 COPIES ?= copies/*/
 grade: .venv/ready  ## run the exercises of the filled copies COPIES; FOLDER/notebooks holds a copy's notebooks

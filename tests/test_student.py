@@ -231,7 +231,7 @@ def test_what_would_give_a_solution_away_is_refused():
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
     told = "06: a folded solution is wanted for each of its 2 exercises"
     with pytest.raises(student.CopyError, match=told):
-        student.without_solutions("06", text.replace("<summary>Solution", "<summary>Answer"))
+        student.without_solutions("06", text.replace("<details>", "<div>"))
     with pytest.raises(student.CopyError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
 

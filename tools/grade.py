@@ -35,7 +35,7 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-FOLDED = "<details><summary>Solution</summary>\n\n"  # how a solution's cell begins
+FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
 LIMIT = 60  # seconds for one exercise, and for importing one notebook
 MEMORY = 32 << 30  # bytes of address space for a notebook, of which PyTorch alone maps several
 LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it whole or not at all

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -27,6 +28,8 @@ LEFT_OUT = (
     ".pre-commit-config.yaml",
     "CONTRIBUTING.md",
     "tools/",
+    "translations/",
+    "README.zh.md",
     "notebooks/README.md",
     "benchmarks/ablation.py",
     "benchmarks/schedules.py",
@@ -36,6 +39,7 @@ LEFT_OUT = (
     "tests/test_ablation.py",
     "tests/test_studies.py",
     "tests/test_box.py",
+    "tests/test_catalogue.py",
     "tests/test_exercises.py",
     "tests/test_fuzz.py",
     "tests/test_notebooks.py",
@@ -52,6 +56,7 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^# For teachers\b(.|\n)*", ""),
     ],
     "README.md": [
+        (r"^\[中文\].*\n\n", ""),
         (r"^(make test +# ).*", r"\1the unit tests, run on your version of the classes"),
         (r"^.*--nbval.*\n", ""),
         (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
@@ -71,8 +76,8 @@ class CopyError(Exception):
     """Why no copy can be written: what, where, what to do."""
 
 
-def tracked_files():
-    """The files of this checkout that Git tracks and a student needs, as paths from its root."""
+def tracked_files(left_out=LEFT_OUT):
+    """The files of this checkout that Git tracks but for those left out, from its root."""
     try:
         command = ["git", "-C", ROOT, "ls-files", "-z"]
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
@@ -82,11 +87,11 @@ def tracked_files():
     if done.returncode or not names:
         reason = done.stderr.strip() or "no file is tracked there"
         raise CopyError(f"{ROOT} is no Git checkout of the project: {reason}")
-    return [name for name in names if not name.startswith(LEFT_OUT)]
+    return [name for name in names if not name.startswith(left_out)]
 
 
 def changed(name, text):
-    """The text of a file as the copy has it."""
+    """The text of a file as the copy has it, in English and with solutions."""
     for pattern, replacement in CHANGES.get(name, []):
         text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
         if count == 0:
@@ -118,8 +123,11 @@ def without_solutions(name, text):
     return nbformat.writes(notebook) + "\n"
 
 
-def write_copy(out):
-    """Writes the copy to the new folder `out`, all of it or nothing."""
+def write_copy(out, in_language=lambda name, text: text):
+    """Writes the copy to the new folder `out`, all of it or nothing.
+
+    `in_language` gives the text of a notebook or a page in the copy's language.
+    """
     if os.path.lexists(out):
         raise CopyError(
             f"{out} exists already, and was not changed. Name another folder, or remove it"
@@ -131,9 +139,10 @@ def write_copy(out):
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
-            if name in CHANGES or name.endswith(".ipynb"):
+            if name in CHANGES or name.endswith((".ipynb", ".md")):
                 text = changed(name, path.read_text(encoding="utf-8"))
                 text = without_solutions(name, text) if name.endswith(".ipynb") else text
+                text = in_language(name, text)
                 path.write_text(text, encoding="utf-8", newline="\n")
         temporary.rename(out)
     except (OSError, ValueError) as error:
@@ -151,9 +160,19 @@ def main(arguments=None):
     parser.add_argument(
         "out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student"
     )
-    out = parser.parse_args(arguments).out
+    languages = sorted(path.name for path in (ROOT / "translations").iterdir())
+    parser.add_argument(
+        "--language", choices=languages, help="of its prose, as zh_CN; if not given, English"
+    )
+    options = parser.parse_args(arguments)
+    out = options.out
     try:
-        write_copy(out)
+        if options.language:
+            from catalogue import in_language  # which needs polib
+
+            write_copy(out, partial(in_language, options.language))
+        else:
+            write_copy(out)
     except CopyError as error:
         print(f"student.py: {error}", file=sys.stderr)
         return 2

@@ -1,0 +1,211 @@
+"""The course in another language: complete, in step with the English, and a course that runs."""
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import autocorrect_py
+import catalogue
+import grade
+import nbformat
+import polib
+import pytest
+import student
+from conftest import NOTEBOOKS, ROOT, run_python
+
+LANGUAGES = sorted(path.name for path in catalogue.FOLDER.iterdir())
+
+
+def test_no_catalogue_lacks_a_block_or_differs_in_what_must_be_alike():
+    for language in LANGUAGES:
+        assert catalogue.check(language) == []
+    assert LANGUAGES == ["zh_CN"]
+    assert sum(len(catalogue.messages(name)) for name in catalogue.sources().values()) > 900
+
+
+def test_blocks_are_all_of_a_text():
+    for name in catalogue.sources().values():
+        for text in catalogue.markdown(name, (ROOT / name).read_text(encoding="utf-8")):
+            assert "\n\n".join(catalogue.blocks(text)) == text.strip("\n"), name
+
+
+def test_chinese_is_set_as_chinese_is_set():
+    """Full-width punctuation, and a space between Chinese and Latin letters or digits."""
+    found = []
+    for name in catalogue.sources():
+        for text in catalogue.translations("zh_CN", name).values():
+            if autocorrect_py.format_for(text, "markdown") != text:
+                found.append((name, text))
+    assert found == []
+
+
+def test_the_terms_of_notebook_00_are_those_that_are_checked():
+    table = catalogue.translations("zh_CN", "00_setup")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", "\n".join(table.values()), re.MULTILINE)
+    allowed = catalogue.terms_of("zh_CN")
+    pairs = [(row[0].split(", "), re.split("[、；]", row[1])) for row in rows]
+    compared = 0
+    for english, chinese in pairs:
+        for one, other in zip(english, chinese):
+            if len(english) == len(chinese) and one in allowed:
+                assert any(term in other for term in allowed[one]), (one, other)
+                compared += 1
+    assert compared > 20
+
+
+@pytest.mark.parametrize(
+    "source, target, told",
+    [
+        ("Take `x`.", "取 `y`。", "code"),
+        ("Half is $x/2$.", "一半是 $x$。", "formulas"),
+        ("See [03](03.ipynb).", "见 [04](04.ipynb)。", "links"),
+        ("It has 1,003 words.", "它有 1,030 个词。", "numbers"),
+        ("About 17 million of them.", "大约 17 亿个。", "numbers"),
+        ("A token is a word.", "标记是一个词。", "term: token"),
+        ("We go on.", "We go on as we went on before and never look back.", "English"),
+    ],
+)
+def test_what_differs_is_told(source, target, told):
+    found = catalogue.faults(source, target, {"token": ["词元"]})
+    assert any(one.startswith(told) for one in found), found
+    assert catalogue.faults("About 17 million of them.", "大约 1,700 万个。", {}) == []
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of one page in a temporary folder, with a catalogue in a language of its own."""
+    (tmp_path / "page.md").write_text("# One\n\nTwo words.\n\n```\ncode\n```\n", encoding="utf-8")
+    monkeypatch.setattr(catalogue, "ROOT", tmp_path)
+    monkeypatch.setattr(catalogue, "FOLDER", tmp_path / "translations")
+    monkeypatch.setattr(catalogue, "PAGES", ("page.md",))
+    return tmp_path
+
+
+def translate_all(language):
+    """A pseudo-language: every word backwards."""
+    for name in catalogue.sources():
+        entries = catalogue.read(language, name)
+        for entry in entries:
+            if not entry.msgstr:
+                entry.msgstr = re.sub(r"\w+", lambda word: word[0][::-1], entry.msgid)
+        entries.save(str(catalogue.path_of(language, name)))
+
+
+def test_a_language_is_a_folder(course):
+    text = "\n\n".join(["# Ten", *(f"Block {number} has some words." for number in range(9))])
+    (course / "page.md").write_text(text + "\n", encoding="utf-8")
+    assert catalogue.update("xx") == (10, 0)
+    translate_all("xx")
+    assert catalogue.update("xx") == (0, 0)
+    written = catalogue.in_language("xx", "page.md", text)
+    assert written.startswith("# neT\n\nkcolB 0 sah emos sdrow.\n\n")
+    assert catalogue.in_language("xx", "other.md", "other") == "other"
+
+
+def test_a_changed_block_is_looked_over_and_nothing_is_lost(course):
+    catalogue.update("xx")
+    translate_all("xx")
+    (course / "page.md").write_text("# One\n\nTwo words more.\n\nNew here.\n", encoding="utf-8")
+    assert catalogue.update("xx") == (1, 1)
+    entries = {entry.msgid: entry for entry in catalogue.read("xx", "page")}
+    assert entries["Two words more."].fuzzy
+    assert entries["Two words more."].msgstr == "owT sdrow."
+    assert entries["Two words more."].previous_msgid == "Two words."
+    shown = catalogue.in_language("xx", "page.md", (course / "page.md").read_text())
+    assert shown.count(catalogue.UNTRANSLATED) == 2  # the English, marked
+    (course / "page.md").write_text("# Quite another\n", encoding="utf-8")
+    catalogue.update("xx")
+    kept = {entry.msgid: entry.obsolete for entry in catalogue.read("xx", "page")}
+    assert kept["# One"]
+    (course / "page.md").write_text("# One\n", encoding="utf-8")
+    assert catalogue.update("xx") == (0, 0)  # it is back, and so is its translation
+
+
+def test_poedit_and_others_can_open_it():
+    for path in (catalogue.FOLDER / "zh_CN").glob("*.po"):
+        assert polib.pofile(str(path), check_for_duplicates=True).metadata["Language"] == "zh_CN"
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory):
+    """The course in Chinese, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("copy") / "chinese"
+    assert catalogue.write("zh_CN", folder) == []
+    return folder
+
+
+def test_the_copy_differs_in_prose_alone(chinese):
+    for path in NOTEBOOKS:
+        ours, theirs = (nbformat.read(folder / "notebooks" / path.name, as_version=4).cells
+                        for folder in (ROOT, chinese))  # fmt: skip
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs):
+            if one.cell_type == "code":
+                assert one == other
+            else:
+                assert catalogue.UNTRANSLATED not in other.source
+                assert not catalogue.is_message(one.source) or one.source != other.source
+    makefile = (chinese / "Makefile").read_text(encoding="utf-8")
+    assert "BIN := ../.venv/bin\n" in makefile
+    assert not re.search(r"(?<!\.\./)\.venv/\w", makefile)
+
+
+def test_an_edited_class_is_used_in_the_copy_and_survives_a_new_one(chinese, tmp_path):
+    copy = shutil.copytree(chinese, tmp_path / "chinese")
+    path = copy / "notebooks" / "05_layer_norm.ipynb"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("class LayerNorm(", "EDITED = True\\n\",\n\"class LayerNorm(", 1)
+                    if "\"class LayerNorm(" in text else text, encoding="utf-8")  # fmt: skip
+    code = "from notebooks import layer_norm; print(layer_norm.__file__, layer_norm.EDITED)"
+    done = run_python("-c", code, cwd=copy, PYTHONPATH=str(copy))
+    assert done.stdout.split() == [str(path), "True"], done.stderr
+    (copy / "train.py").unlink()
+    assert catalogue.write("zh_CN", copy) == ["notebooks/05_layer_norm.ipynb"]
+    assert "EDITED" in path.read_text(encoding="utf-8")
+    assert (copy / "train.py").exists()
+
+
+def test_a_folder_that_is_no_copy_is_refused(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(catalogue.InputError, match="no copy of the course"):
+        catalogue.write("zh_CN", tmp_path / "mine")
+
+
+def test_notebooks_of_the_copy_print_what_the_english_ones_print(chinese):
+    names = [f"notebooks/{name}.ipynb" for name in ("02_input_embedding", "05_layer_norm")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", *names]
+    environment = {"PYTHONPATH": str(chinese)}
+    done = run_python(*command[1:], cwd=chinese, **environment)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
+    place = tmp_path / "ming"
+    student.write_copy(place, partial(catalogue.in_language, "zh_CN"))
+    assert catalogue.UNTRANSLATED not in (place / "README.md").read_text(encoding="utf-8")
+    readme = (place / "README.md").read_text(encoding="utf-8")
+    assert "## 你的这一份" in readme and "README.zh.md" not in readme
+    for path in sorted((place / "notebooks").glob("[0-9]*.ipynb")):
+        text = path.read_text(encoding="utf-8")
+        assert "参考答案</summary>" not in text and catalogue.UNTRANSLATED not in text, path.name
+        if path.stem not in ("05_layer_norm", "06_feed_forward"):
+            path.unlink()
+    exercise = grade.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
+    path = place / "notebooks" / "05_layer_norm.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    (hole, *_) = grade.tagged(notebook.cells, "exercise")
+    hole.source = exercise.solution
+    nbformat.write(notebook, path)
+    grade.main([str(place)])
+    told = capsys.readouterr().out
+    assert re.search(r"05_layer_norm.*1.*right", told), told
+
+
+def test_the_command_line(tmp_path):
+    done = subprocess.run(["make", "-n", "chinese"], cwd=ROOT, capture_output=True, text=True)
+    assert "tools/catalogue.py write --out chinese" in done.stdout
+    done = run_python(ROOT / "tools" / "catalogue.py", "check")
+    told = "zh_CN: all blocks are translated, nothing is wrong\n"
+    assert (done.returncode, done.stdout) == (0, told)

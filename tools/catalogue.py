@@ -1,0 +1,344 @@
+"""The course in another language: its prose as gettext catalogues, `translations/LANGUAGE/*.po`.
+
+    python tools/catalogue.py update|check|write [LANGUAGE]
+
+A message is a block of Markdown: a paragraph, a list, a table, a heading. Code, outputs and
+formulas that stand alone are the English notebook's. There is no second set of notebooks: a copy
+of the course in another language is made of the English one and the catalogue.
+
+A block that is meant to differ, since it explains Chinese to those who read none, has "differs" in
+its translator's comment; it is not compared.
+"""
+
+import argparse
+import difflib
+import hashlib
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import polib
+from student import CHANGES, LEFT_OUT, changed, tracked_files
+
+from notebooks.support.errors import InputError, run_command
+from notebooks.support.files import write_json, write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "translations"
+PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small/model/README.md",
+         "data_large/README.md")  # fmt: skip
+ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
+FENCE = re.compile(r"^(```|\$\$)")
+# what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
+WORDLESS = re.compile(r"```[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+|[^\w]*")
+
+
+def blocks(text):
+    """The blocks of a Markdown text: what stands between empty lines; fenced blocks are whole."""
+    found, block, fence = [], [], None
+    for line in text.split("\n"):
+        mark = FENCE.match(line)
+        if fence is None and mark and not line.endswith(mark[1], len(mark[1])):
+            fence = mark[1]
+        elif fence and line.endswith(fence):
+            fence = None
+        if line or fence:
+            block.append(line)
+        elif block:
+            found.append("\n".join(block))
+            block = []
+    return [*found, "\n".join(block)] if block else found
+
+
+def is_message(block):
+    """Whether there is something to translate."""
+    return not WORDLESS.fullmatch(block)
+
+
+def sources():
+    """{name of a catalogue: the path of its source from the root}: notebooks, then pages."""
+    notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    names = [path.relative_to(ROOT).as_posix() for path in notebooks] + list(PAGES)
+    return {catalogue_of(name): name for name in names}
+
+
+def catalogue_of(name):
+    """The name of the catalogue of a notebook or a page: 04_multi_head_attention, data_small."""
+    path = Path(name)
+    return path.stem if path.suffix == ".ipynb" else "_".join(path.with_suffix("").parts)
+
+
+def markdown(name, text):
+    """The Markdown texts of a file, in their order: of a notebook's cells, or the one of a page."""
+    if name.endswith(".md"):
+        return [text]
+    cells = nbformat.reads(text, as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "markdown"]
+
+
+def messages(name):
+    """{block: the numbers of the texts it stands in} of a file, in their order.
+
+    What students' copies have instead comes last.
+    """
+    text = (ROOT / name).read_text(encoding="utf-8")
+    versions = [text, changed(name, text)] if name in CHANGES else [text]
+    found = {}
+    for version in versions:
+        for number, part in enumerate(markdown(name, version)):
+            for block in filter(is_message, blocks(part)):
+                places = found.setdefault(block, [])
+                places += [number] if number not in places else []
+    return found
+
+
+def path_of(language, name):
+    """The file of a catalogue."""
+    return FOLDER / language / f"{name}.po"
+
+
+def read(language, name):
+    """A catalogue, or an empty one."""
+    path = path_of(language, name)
+    catalogue = polib.pofile(str(path)) if path.exists() else polib.POFile()
+    catalogue.wrapwidth = 0  # a line of the file is a line of the text
+    return catalogue
+
+
+def update(language):
+    """Brings a language's catalogues up to date; returns how many entries are empty, and fuzzy.
+
+    New blocks become empty entries, changed ones fuzzy entries with what their former selves had;
+    what is no longer in the source stays at the end, as obsolete.
+    """
+    (FOLDER / language).mkdir(parents=True, exist_ok=True)
+    empty = fuzzy = 0
+    for name, source in sources().items():
+        old = read(language, name)
+        known = {entry.msgid: entry for entry in old}
+        wanted = messages(source)
+        left = [entry for text, entry in known.items() if text not in wanted and entry.msgstr]
+        new = polib.POFile(wrapwidth=0)
+        new.metadata = {"Language": language, "MIME-Version": "1.0",
+                        "Content-Type": "text/plain; charset=utf-8",
+                        "Content-Transfer-Encoding": "8bit"}  # fmt: skip
+        for text, numbers in wanted.items():
+            entry = known.get(text) or entry_like(text, left)
+            entry.obsolete = False
+            entry.occurrences = [(source, str(number)) for number in numbers]
+            new.append(entry)
+            empty += not entry.msgstr
+            fuzzy += entry.fuzzy
+        for entry in left:
+            entry.obsolete = True
+            new.append(entry)
+        new.save(str(path_of(language, name)))
+    return empty, fuzzy
+
+
+def entry_like(text, left):
+    """The entry of a block that has none yet: fuzzy, taken from `left`, if one there is like it."""
+    alike = difflib.get_close_matches(text, [entry.msgid for entry in left], 1, ALIKE)
+    if not alike:
+        return polib.POEntry(msgid=text)
+    former = next(entry for entry in left if entry.msgid == alike[0])
+    left.remove(former)
+    entry = polib.POEntry(msgid=text, msgstr=former.msgstr, flags=["fuzzy"])
+    entry.previous_msgid = former.msgid
+    return entry
+
+
+def translations(language, name):
+    """{block: its translation} of those that are translated and not fuzzy."""
+    return {one.msgid: one.msgstr for one in read(language, name).translated_entries()}
+
+
+UNTRANSLATED = "<!-- not translated yet -->\n"
+
+
+def translated(text, found):
+    """A Markdown text with its blocks in the other language, or as they are, and marked."""
+    return "\n\n".join(
+        found.get(block, UNTRANSLATED + block) if is_message(block) else block
+        for block in blocks(text)
+    )
+
+
+def in_language(language, name, text):
+    """The text of a file, a notebook or a page of those in `sources`, in a language."""
+    if catalogue_of(name) not in sources():
+        return text
+    found = translations(language, catalogue_of(name))
+    if name.endswith(".md"):
+        return translated(text, found) + "\n"
+    notebook = nbformat.reads(text, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = translated(cell.source, found)
+    return nbformat.writes(notebook) + "\n"
+
+
+# what a translation must have as its source has it
+ALIKE_PARTS = {
+    "code": re.compile(r"`[^`\n]+`"),
+    "formulas": re.compile(r"\$\$[\s\S]+?\$\$|\$[^$\n]+\$"),
+    "links": re.compile(r"\]\(([^)\s]+)\)"),
+    "numbers": re.compile(r"\d+(?:[.,]\d+)*"),
+}
+NUMBER = ALIKE_PARTS["numbers"]
+LATIN_WORDS = re.compile(r"(?:[A-Za-z][\w'’-]*[ ,;:]+){8,}[A-Za-z]")  # nine in a row
+QUOTED = re.compile(
+    r"\[[^\]]*\](?:\([^)]*\))?|\"[^\"]*\"|\*[^*]+\*|\|.*\||<[^>]*>|\$[^$]*\$|`[^`]*`"
+)
+LARGE = re.compile(r"([\d,.]+) ?(万|亿)")  # 1,700 万 is 17 million
+FACTORS = {"万": 10**4, "亿": 10**8}
+WORDS = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+
+
+def numbers(text):
+    """The numbers of a text, sorted; those with a word behind them at full length."""
+    text = ALIKE_PARTS["code"].sub(" ", ALIKE_PARTS["formulas"].sub(" ", text))
+    text = ALIKE_PARTS["links"].sub("]", text)
+    full = lambda found, by: f" {float(found[1].replace(',', '')) * by[found[2]]:.0f} "
+    text = LARGE.sub(lambda found: full(found, FACTORS), text)
+    text = re.sub(r"([\d,.]+) (thousand|million|billion)", lambda found: full(found, WORDS), text)
+    return sorted(number.replace(",", "") for number in NUMBER.findall(text))
+
+
+def faults(source, target, terms):
+    """What is wrong with a translation, as short texts. `terms` are {English: its translations}."""
+    found = []
+    for name, pattern in ALIKE_PARTS.items():
+        wanted, there = (
+            numbers(text) if name == "numbers" else sorted(pattern.findall(text))
+            for text in (source, target)
+        )
+        if wanted != there:
+            found.append(f"{name}: {difference(wanted, there)}")
+    bare = QUOTED.sub(" | ", target)
+    if english := LATIN_WORDS.search(bare):
+        found.append(f"English: {english[0]}")
+    words = QUOTED.sub(" | ", source).lower()
+    for english, allowed in terms.items():
+        if re.search(rf"\b{english}\b", words) and not any(one in target for one in allowed):
+            found.append(f"term: {english}")
+    return found
+
+
+def difference(wanted, there):
+    """What two sorted lists do not share."""
+    wanted, there = list(wanted), list(there)
+    for one in list(wanted):
+        if one in there:
+            wanted.remove(one)
+            there.remove(one)
+    return f"{wanted} became {there}"
+
+
+def terms_of(language):
+    """{English term in small letters: what it may become}, of the language's terms.json."""
+    return json.loads((FOLDER / language / "terms.json").read_text(encoding="utf-8"))
+
+
+def check(language):
+    """All that is wrong with a language's catalogues, a line each."""
+    found, terms = [], terms_of(language)
+    for name, source in sources().items():
+        entries = {entry.msgid: entry for entry in read(language, name)}
+        for text in messages(source):
+            entry, begin = entries.get(text), " ".join(text.split())[:40]
+            if entry is None or not entry.msgstr or entry.fuzzy:
+                found.append(f"{name}: {begin}: not translated")
+            elif "differs" not in entry.tcomment:
+                wrong = faults(text, entry.msgstr, terms)
+                found += [f"{name}: {begin}: {one}" for one in wrong]
+    for path, text in front_pages(language).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            found.append(f"{path.name} is old: run tools/catalogue.py update")
+    return found
+
+
+def front_pages(language):
+    """{path: text} of the README in a language, which stands beside the English one."""
+    short = language.split("_")[0]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return {ROOT / f"README.{short}.md": in_language(language, "README.md", text)}
+
+
+WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known
+OUTER = [  # a copy's Makefile uses the environment outside, with the copy's own notebooks
+    (r"^BIN := \.venv/bin$", "BIN := ../.venv/bin\nexport PYTHONPATH := $(CURDIR)"),
+    (r"^\.venv/\w+:.*\n(\t.*\n)+\n", ""),
+    (r"(?<=: )\.venv/(?=\w)", "../.venv/"),
+    (r"\n\Z", "\n../.venv/%:\n\t$(MAKE) -C .. .venv/$*\n"),
+]
+TEACHERS = (r"^## For teachers\n(.|\n)*?(?=^## )", "")  # of the README: its tools stay outside
+ALONE = tuple(name for name in LEFT_OUT if name != "notebooks/README.md")  # what stays outside
+
+
+def digest(path):
+    """What a file is known by."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write(language, out):
+    """Writes the whole course in a language to the folder `out`; returns the files left alone.
+
+    Those are what a reader has changed since a copy was made there.
+    """
+    listed = out / WRITTEN
+    if out.exists() and not listed.exists():
+        raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
+    before = json.loads(listed.read_text(encoding="utf-8")) if out.exists() else {}
+    now, left = {}, []
+    for name in tracked_files(ALONE):
+        path = out / name
+        if path.exists() and digest(path) != before.get(name):
+            left.append(name)
+            now[name] = before.get(name)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, path)
+        if name.endswith((".ipynb", ".md")) or name == "Makefile":
+            text = path.read_text(encoding="utf-8")
+            patterns = [TEACHERS] if name == "README.md" else []
+            if name == "Makefile":
+                text, patterns = changed(name, text), OUTER
+            for pattern, replacement in patterns:
+                text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+            write_whole(path, in_language(language, name, text))
+        now[name] = digest(path)
+    write_json(listed, now)
+    return left
+
+
+def main(arguments=None):
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("task", choices=("update", "check", "write"))
+    parser.add_argument("language", nargs="?", default="zh_CN")
+    parser.add_argument("--out", type=Path, help="where `write` writes the course")
+    given = parser.parse_args(arguments)
+    if given.task == "update":
+        empty, fuzzy = update(given.language)
+        for path, text in front_pages(given.language).items():
+            write_whole(path, text)
+        print(f"{given.language}: {empty} blocks without a translation, {fuzzy} to look over")
+        return 0
+    if given.task == "check":
+        found = check(given.language)
+        print("\n".join(found) or f"{given.language}: all blocks are translated, nothing is wrong")
+        return 1 if found else 0
+    out = given.out or ROOT / "chinese"
+    left = write(given.language, out)
+    print(f"{out}: the course in {given.language}. In it: make lab")
+    for name in left:
+        print(f"left as you have changed it: {out / name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, None))
