@@ -102,8 +102,8 @@ fuzz: .venv/dev  ## damage runs and data folders in random ways and run the prog
 versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
 
-pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html
-	$(BIN)/python tools/pages.py
+pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
+	$(BIN)/python tools/pages.py $(if $(SOLUTIONS),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
 
 wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt

@@ -1,134 +1,104 @@
-"""Renders the committed notebooks and the READMEs to a small static site
-that needs no network, no script and no server.
+"""Renders the committed notebooks and the READMEs to a small static site.
 
-    python tools/pages.py [OUT]
+    python tools/pages.py [OUT] [--solutions] [--address URL]
 
+It needs no network and no server. Scripts only add the search field and the attention viewer.
 Nothing is executed. Formulas become MathML; the fonts that ship with the site hold just the
-characters on its pages.
+characters on its pages. Solutions are left out, of the pages and of the notebooks that ship along.
 """
 
 import argparse
 import hashlib
 import html
-import importlib.util
 import os
 import re
 import shutil
 import string
 import sys
 import tempfile
-from pathlib import Path
+import textwrap
+from pathlib import Path, PurePath
 
 from notebooks.support.errors import InputError, run_command  # first: Ctrl-C is one line from here
 
 # isort: split
 import nbformat
-from fontTools import subset
+from catalogue import blocks
+from grade import FOLDED
 from jinja2 import FileSystemLoader, pass_context
-from math_core import LatexError, LatexToMathML
 from nbconvert import HTMLExporter
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.filters.markdown_mistune import MarkdownWithMath
+from pages_map import series_map
+from pages_search import search_index
+from pages_text import Renderer, drawing_cells, image, is_aligned, picture, with_chinese_marked
+from student import CopyError, changed, without_solutions
 from tidy import without_widgets
 from traitlets.config import Config
+
+from notebooks.support.export_page import export_page
+from notebooks.support.fonts import CHINESE, font_file, subset_font
+from notebooks.support.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 READMES = {
-    "README.md": "index.html",
+    "README.md": "readme.html",
+    "notebooks/README.md": "teachers.html",
     "data_small/README.md": "data_small.html",
     "data_large/README.md": "data_large.html",
 }
+HERO = "attention.png"
+COURSE = (
+    "Seventeen lessons build an English-to-Chinese translator from raw text to beam search. "
+    "Every class is written by hand, every claim is checked by a cell that runs."
+)
 LIST = "pages.sha256"  # all that a site consists of: by it a former one is known
 
-# Which packages' fonts the site ships, and of which characters: all that stand on the pages, as far
-# as a pattern allows. That of cjk leaves Latin text its own quotes.
+# Which fonts the site ships, and of which characters: all that stand on the pages, as far as a
+# pattern allows. That of cjk leaves Latin text its own quotes.
 FONTS = {
-    "cjk": ("mplfonts", "fonts/NotoSansCJKsc-Regular.otf", r"[\u2e80-\U0003ffff]"),
-    "mono": ("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf", r"."),
-    "math": ("ziamath", "fonts/STIXTwoMath-Regular.ttf", r"."),
+    "cjk": (CHINESE, r"[\u2e80-\U0003ffff]"),
+    "mono": (font_file("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf"), r"."),
+    "math": (font_file("ziamath", "fonts/STIXTwoMath-Regular.ttf"), r"."),
 }
-# A browser draws these in formulas although the page does not say them: bars, roots, and italic
-# letters for single ones.
-DRAWN = "√‾ℎ" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
-
-LATEX = LatexToMathML(fancy_error=False)
-
-
-def to_mathml(latex, block):
-    """LaTeX to MathML."""
-    try:
-        mathml = LATEX.convert_with_local_state(latex, displaystyle=block)
-    except LatexError as error:
-        raise InputError(
-            f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
-        ) from error
-    # \overline comes as a combining character, which browsers draw beside its letters; this one is
-    # drawn above
-    return re.sub("<mo[^>]*>\u0332</mo></mover>", "<mo>\u203e</mo></mover>", mathml)
-
-
-class Renderer(IPythonRenderer):
-    """Markdown to HTML: formulas as MathML, links between sources as links between pages.
-
-    Tables scroll in a box.
-    """
-
-    def __init__(self, source, pages, images):
-        """The file whose text this is, {file: page}, and a dict for the pictures' {name: bytes}."""
-        super().__init__(escape=False)
-        self.folder, self.pages, self.images = source.parent, pages, images
-        self.on_github = source.suffix == ".md"  # where such a file is read otherwise
-
-    def inline_math(self, body):
-        return to_mathml(body, False)
-
-    def block_math(self, body):
-        return f'<span class="formula">{to_mathml(body, True)}</span>'
-
-    def latex_environment(self, name, body):
-        return self.block_math(rf"\begin{{{name}}}{body}\end{{{name}}}")
-
-    def heading(self, text, level, **attributes):
-        plain = html.unescape(re.sub(r"<[^>]+>", "", text))
-        anchor = "-".join(plain.split())  # as Jupyter names it
-        if self.on_github:
-            anchor = re.sub(r"[^\w-]", "", anchor.lower())
-        return f'<h{level} id="{html.escape(anchor)}">{text}</h{level}>\n'
-
-    def link(self, text, url, title=None):
-        name, _, anchor = url.partition("#")
-        if name and not re.match(r"[a-z]+:", name):
-            page = self.pages.get((self.folder / name).resolve())
-            if page is None:  # a file of the repository, which the site does not have
-                return text
-            url = page + (f"#{anchor}" if anchor else "")
-        return super().link(text, url, title)
-
-    def image(self, text, url, title=None):
-        path = self.folder / url
-        self.images[path.name] = path.read_bytes()
-        return super().image(text, f"images/{path.name}", title)
-
-    def table(self, text):
-        return f'<div class="table"><table>\n{text}</table></div>\n'
+# A browser draws these although the page does not say them: in formulas bars, roots, and italic
+# letters for single ones; signs of the style sheet and of the list of what a search found.
+DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 
 class Exporter(HTMLExporter):
-    """nbconvert's HTML exporter with the template and the Markdown renderer of this site."""
+    """nbconvert's HTML exporter with the templates and the Markdown renderer of this site."""
 
     def __init__(self, pages, images):
         config = Config({"ExtractOutputPreprocessor": {"enabled": True}})
         template = dict(template_name="basic", template_file="pages.html.j2")
         super().__init__(config=config, extra_loaders=[FileSystemLoader(TOOLS)], **template)
         self.pages, self.images = pages, images
+        self.environment.globals.update(is_aligned=is_aligned, picture_of=picture_of)
 
     @pass_context
     def markdown2html(self, context, source):
-        renderer = Renderer(context["resources"]["source"], self.pages, self.images)
-        page = MarkdownWithMath(renderer=renderer).render(source)
+        return self.rendered(source, context["resources"])
+
+    def rendered(self, source, resources):
+        """The HTML of Markdown in the file `source` of the resources; its headings go there."""
+        about = resources["source"], self.pages, self.images, resources["headings"]
+        page = MarkdownWithMath(renderer=Renderer(*about)).render(source)
         # no line may end between a formula and its bracket or comma
         formula = r"([^\s<>]*<math>.*?</math>[^\s<>]*)"
         return re.sub(formula, r'<span class="unbroken">\1</span>', page)
+
+    def index(self, resources):
+        """The first page of the site."""
+        return self.environment.get_template("pages_index.html.j2").render(resources=resources)
+
+
+def picture_of(output, resources):
+    """The HTML of the picture that a cell shows, as large as its metadata say."""
+    name = output.metadata["filenames"]["image/png"]
+    about = output.metadata.get("image/png", {})
+    size = (about["width"], about["height"]) if "width" in about else None
+    return picture(PurePath(name).name, about.get("alt", ""), resources["outputs"][name], size)
 
 
 def without_bars(notebook):
@@ -147,19 +117,16 @@ def markdown_notebook(text):
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
 
 
-def front_page(readme):
-    """The README with its table of notebooks right behind the introduction."""
-    first, *sections = re.split(r"^(?=## )", readme, flags=re.MULTILINE)
-    if not any(section.startswith("## The notebooks") for section in sections):
-        raise InputError('README.md has no section "The notebooks"')
-    return first + "".join(
-        sorted(sections, key=lambda section: not section.startswith("## The notebooks"))
-    )
-
-
 def title_of(notebook):
-    """The first heading."""
-    return notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+    """The first heading, without a point behind a lesson's number."""
+    return notebook.cells[0].source.splitlines()[0].removeprefix("# ").replace(" · ", " ")
+
+
+def description_of(notebook, question=""):
+    """What a search engine shows of a page: the question that it answers, and how it begins."""
+    first = next(text for text in blocks(notebook.cells[0].source) if text[0] not in "#[")
+    first = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", first.split(" Reading: ")[0])
+    return textwrap.shorten(f"{question} {re.sub('[*`]', '', first)}", 250, placeholder=" …")
 
 
 def narrow_roots(font):
@@ -183,52 +150,114 @@ def narrow_roots(font):
 def write_fonts(folder, text):
     """Writes the fonts of the site, each with those of these characters that it has."""
     folder.mkdir()
-    for name, (package, file, pattern) in FONTS.items():
-        # all names: they hold the licence
-        options = subset.Options(flavor="woff", name_IDs=["*"], hinting=False)
-        options.drop_tables.append("FFTM")
-        path = Path(importlib.util.find_spec(package).submodule_search_locations[0]) / file
-        font = subset.load_font(path, options)
-        subsetter = subset.Subsetter(options)
-        subsetter.populate(text="".join(re.findall(pattern, text)))
-        subsetter.subset(font)
-        if name == "math":
-            narrow_roots(font)
-        subset.save_font(font, folder / f"{name}.woff", options)
+    for name, (path, pattern) in FONTS.items():
+        finish = {"finish": narrow_roots} if name == "math" else {}
+        font = subset_font(path, "".join(re.findall(pattern, text)), **finish)
+        (folder / f"{name}.woff").write_bytes(font)
 
 
-def build(root, folder):
-    """Writes the site of the course in `root` to a new folder; returns its number of notebooks."""
+def read_lesson(path, name, solutions):
+    """A lesson as its page shows it, and the text of the file that ships along."""
+    text = path.read_text(encoding="utf-8")
+    file = text
+    if not solutions:
+        try:
+            text = changed(name, text)
+            file = without_solutions(name, text)
+        except CopyError as error:
+            raise InputError(str(error)) from error
+    notebook = without_bars(without_widgets(nbformat.reads(text, as_version=4)))
+    if not solutions:
+        notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
+    return notebook, file
+
+
+def list_of_lessons(readme, teachers, paths):
+    """{file: what the first page says of it}: question, minutes to read, time to run.
+
+    They stand in the tables of the README and of the teachers' page, whose texts these are.
+    """
+    asked = r"^\| \d\d \| \[.*?\]\(notebooks/(.+?)\) \| (.+?) \|$"
+    taken = r"^\| \[\d\d .*?\]\((.+?)\) \| (\d+) \| (.+?) \|"
+    questions = dict(re.findall(asked, readme, re.MULTILINE))
+    times = {name: rest for name, *rest in re.findall(taken, teachers, re.MULTILINE)}
+    for path in paths:
+        for file, rows in (("README.md", questions), ("notebooks/README.md", times)):
+            if path.name not in rows:
+                raise InputError(f"the table of {file} has no row for {path.name}")
+    found = {}
+    for path in paths:
+        read, run = times[path.name]
+        run = run.removesuffix(" on 2 cores")
+        found[path] = {"question": questions[path.name], "read": read, "run": run}
+    return found
+
+
+def section_of(text, heading):
+    """What stands below a heading of the README."""
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise InputError(f'README.md has no section "{heading}"')
+    return found[1]
+
+
+def viewer_script():
+    """The attention viewer as a script that a page can load from the disk: it exports nothing."""
+    script = (ROOT / "notebooks" / "support" / "attention_viewer.js").read_text(encoding="utf-8")
+    viewer, exports, rest = script.partition("export default { render };")
+    if not exports or rest.strip():
+        raise InputError("attention_viewer.js does not end by exporting `render`")
+    return viewer + (TOOLS / "pages_viewer.js").read_text(encoding="utf-8")
+
+
+def build(root, folder, translator, solutions=False, address=""):
+    """Writes the site of the course in `root` to a new folder; returns its number of notebooks.
+
+    With `solutions` they are there, folded. `address` is where the site will stand, for links that
+    need it; `translator` is the folder of the page that translates, and is moved there.
+    """
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     pages = {path: f"{path.stem}.html" for path in paths}
     pages |= {root / name: page for name, page in READMES.items()}
+    texts = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
     sources = {}
-    for path in pages:
-        if path.suffix == ".ipynb":
-            sources[path] = without_bars(without_widgets(nbformat.read(path, as_version=4)))
-        else:
-            text = path.read_text(encoding="utf-8")
-            text = front_page(text) if pages[path] == "index.html" else text
-            sources[path] = markdown_notebook(text)
+    (folder / "images").mkdir(parents=True)
+    (folder / "notebooks").mkdir()
+    for path in paths:
+        name = path.relative_to(root).as_posix()
+        sources[path], file = read_lesson(path, name, solutions)
+        (folder / name).write_text(file, encoding="utf-8", newline="\n")
+    for name, text in texts.items():
+        sources[root / name] = markdown_notebook(text)
+    course = title_of(sources[root / "README.md"])
+    titles = {path: title_of(notebook) for path, notebook in sources.items()}
+    titles[root / "README.md"] = "README"
+    lessons = list_of_lessons(texts["README.md"], texts["notebooks/README.md"], paths)
 
     images = {}
     exporter = Exporter(pages, images)
-    before = dict(zip(paths[1:], paths))
-    after = dict(zip(paths, paths[1:])) | {root / "README.md": paths[0]}
+    before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:]))
 
     def link(path):
         """What the navigation needs of a page."""
-        return path and (pages[path], title_of(sources[path]))
+        return path and (pages[path], titles[path])
 
-    (folder / "images").mkdir(parents=True)
-    characters = set(string.printable + DRAWN)
+    written = {}
     for path, notebook in sources.items():
+        number = path.stem[:2] if path in lessons else ""
         resources = {
             "unique_key": path.stem,
             "output_files_dir": "images",
             "source": path,
-            "title": title_of(notebook),
+            "headings": [],
+            "drawing": drawing_cells(notebook),
+            "course": course,
+            "address": address,
+            "title": titles[path],
+            "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
             "page": pages[path],
+            "number": number,
+            "file": number and f"notebooks/{path.name}",
             "previous": link(before.get(path)),
             "following": link(after.get(path)),
         }
@@ -237,13 +266,32 @@ def build(root, folder):
         except InputError as error:
             raise InputError(f"{path.relative_to(root)}: {error}") from error
         images |= {Path(name).name: content for name, content in resources["outputs"].items()}
-        (folder / pages[path]).write_text(text, encoding="utf-8")
-        characters |= set(html.unescape(text))
+        written[pages[path]] = text
+    index = search_index([(pages[path], titles[path], written[pages[path]]) for path in sources])
 
+    first = {"source": root / "README.md", "headings": [], "course": course, "address": address}
+    first |= {"page": "index.html", "description": COURSE, "following": link(paths[0])}
+    first["map"] = series_map([pages[path] for path in paths])
+    first["lessons"] = [
+        {"page": pages[path], "title": titles[path], **about} for path, about in lessons.items()
+    ]
+    first["install"] = exporter.rendered(section_of(texts["README.md"], "Two commands"), first)
+    alt = re.search(rf"!\[(.*)\]\(.*{HERO}\)", texts["README.md"])[1]
+    first["hero"] = image(HERO, alt, images[HERO])
+    first["more"] = [link(root / name) for name in READMES]
+    written["index.html"] = exporter.index(first)
+
+    for name, text in written.items():
+        (folder / name).write_text(with_chinese_marked(text), encoding="utf-8")
     for name, content in images.items():
         (folder / "images" / name).write_bytes(content)
+    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values()))}
     write_fonts(folder / "fonts", "".join(sorted(characters)))
     shutil.copyfile(TOOLS / "pages.css", folder / "style.css")
+    shutil.copyfile(TOOLS / "pages.js", folder / "pages.js")
+    (folder / "viewer.js").write_text(viewer_script(), encoding="utf-8")
+    (folder / "search.js").write_text(index, encoding="utf-8")
+    shutil.move(translator, folder / "translator")
     (folder / LIST).write_text("\n".join(contents(folder)), encoding="utf-8")
     return len(paths)
 
@@ -277,12 +325,20 @@ def main(arguments=None):
     parser.add_argument(
         "out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)"
     )
-    out = Path(os.path.abspath(parser.parse_args(arguments).out))
+    parser.add_argument("--solutions", action="store_true", help="with the solutions, folded")
+    parser.add_argument("--address", default="", help="where the site will stand: https://...")
+    options = parser.parse_args(arguments)
+    if options.address and not re.fullmatch(r"https?://[^\s/]\S*", options.address):
+        raise InputError(f"--address {options.address}: it begins with https:// or http://")
+    address = options.address.rstrip("/")
+    out = Path(os.path.abspath(options.out))
     check_replaceable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         site = Path(temporary) / "site"
-        count = build(ROOT, site)
+        translator = Path(temporary) / "translator"
+        export_page(BOX, translator)
+        count = build(ROOT, site, translator, options.solutions, address)
         check_replaceable(out)  # building it took a while
         if out.exists():
             out.rename(Path(temporary) / "former")

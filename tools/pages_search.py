@@ -1,0 +1,58 @@
+"""The index that the search field of the site reads: which words stand in which sections."""
+
+import json
+import re
+import unicodedata
+
+from bs4 import BeautifulSoup
+
+# A Chinese character is a word; other words end where letters and digits do, as in pages.js.
+WORD = re.compile(r"[\u3400-\u9fff]|(?:(?![\u3400-\u9fff])[^\W_])+")
+DEFINED = re.compile(r"^ *(?:class|def) (\w+)", re.MULTILINE)
+
+
+def words(text):
+    """The different words of a text, as they are searched for."""
+    return set(WORD.findall(unicodedata.normalize("NFKC", text).lower()))
+
+
+def sections(page):
+    """The sections of an HTML page: lists of anchor, title and words, one for each heading.
+
+    Of code, only the names that it defines count, of what it printed nothing.
+    """
+    main = BeautifulSoup(page, "html.parser").main
+    for tag in main.select("math, script, figure, details, .output, .anchor"):
+        tag.decompose()
+    for code in main.select("div.highlight"):
+        code.string = " ".join(DEFINED.findall(code.get_text()))
+    found = []
+    for part in main.find_all(["section", "div"], recursive=False):
+        for tag in part.find_all(True, recursive=False) if part.name == "section" else [part]:
+            if re.fullmatch("h[1-3]", tag.name):
+                title = re.sub(r"^\d+ ", "", tag.get_text().strip())
+                found.append([tag["id"], title, set()])
+            found[-1][2].update(words(tag.get_text(" ")))
+    return found
+
+
+def search_index(pages):
+    """The script that holds the index; `pages` are (file, title, HTML).
+
+    Its sections are [number of the page, anchor, title], without a title where the page's own
+    stands for it. Its words are {word: "numbers of sections"}, each number but the first as the
+    distance from the one before it.
+    """
+    names, places, found = [], [], {}
+    for file, title, page in pages:
+        for number, (anchor, heading, in_it) in enumerate(sections(page)):
+            for word in in_it:
+                found.setdefault(word, []).append(len(places))
+            places.append([len(names), anchor, heading if number else ""])
+        names.append([file, title])
+    coded = {}
+    for word in sorted(found):
+        before = [0, *found[word]]
+        coded[word] = " ".join(str(after - last) for last, after in zip(before, found[word]))
+    index = {"pages": names, "sections": places, "words": coded}
+    return f"searchIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"

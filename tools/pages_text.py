@@ -1,0 +1,156 @@
+"""Text as the site shows it: Markdown and formulas as HTML, Chinese marked, drawing code found."""
+
+import html
+import re
+import struct
+
+from grade import statements
+from math_core import LatexError, LatexToMathML
+from nbconvert.filters.markdown_mistune import IPythonRenderer
+
+from notebooks.support.errors import InputError
+
+LATEX = LatexToMathML(fancy_error=False)
+# Runs that a browser and a screen reader must know to be Chinese: signs, their marks, wide forms.
+CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
+# What is no text of the page: whole elements, then single tags.
+MARKUP = re.compile(r"(<(?:title|math|script)\b.*?</(?:title|math|script)>|<[^>]*>)", re.DOTALL)
+PICTURES = re.compile(
+    r"^from (?:matplotlib\S*|notebooks\.support\.pictures) import (.*)", re.MULTILINE
+)
+
+
+def to_mathml(latex, block):
+    """LaTeX to MathML."""
+    try:
+        mathml = LATEX.convert_with_local_state(latex, displaystyle=block)
+    except LatexError as error:
+        raise InputError(
+            f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
+        ) from error
+    # \overline comes as a combining character, which browsers draw beside its letters; this one is
+    # drawn above
+    return re.sub("<mo[^>]*>\u0332</mo></mover>", "<mo>\u203e</mo></mover>", mathml)
+
+
+def plain(markup):
+    """The text of some HTML."""
+    return html.unescape(re.sub(r"<[^>]+>", "", markup))
+
+
+def image(name, alt, content, size=None):
+    """The HTML of an image of the site.
+
+    `content` are the bytes of the PNG; `size` is (width, height) on the page, in CSS pixels, the
+    file's own if not given.
+    """
+    width, height = size or struct.unpack(">II", content[16:24])
+    return (
+        f'<img src="images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
+        ' loading="lazy" decoding="async">'
+    )
+
+
+def picture(name, *about):
+    """An image, as `image` makes it, that a tap enlarges."""
+    return f'<a class="picture" href="images/{name}">{image(name, *about)}</a>'
+
+
+class Renderer(IPythonRenderer):
+    """Markdown to HTML: formulas as MathML, links between sources as links between pages.
+
+    Tables scroll in a box. Headings link to themselves and are noted: (level, anchor, text).
+    """
+
+    def __init__(self, source, pages, images, headings):
+        """The file whose text this is, {file: page}, a dict for {name: bytes}, a list to fill."""
+        super().__init__(escape=False)
+        self.folder, self.pages = source.parent, pages
+        self.images, self.headings = images, headings
+        self.on_github = source.suffix == ".md"  # where such a file is read otherwise
+
+    def inline_math(self, body):
+        return to_mathml(body, False)
+
+    def block_math(self, body):
+        return f'<span class="formula">{to_mathml(body, True)}</span>'
+
+    def latex_environment(self, name, body):
+        return self.block_math(rf"\begin{{{name}}}{body}\end{{{name}}}")
+
+    def heading(self, text, level, **attributes):
+        words = plain(text)
+        anchor = "-".join(words.split())  # as Jupyter names it
+        if self.on_github:
+            anchor = re.sub(r"[^\w-]", "", anchor.lower())
+        self.headings.append((level, anchor, words))
+        there = html.escape(anchor)
+        link = f'<a class="anchor" href="#{there}" aria-label="Link to this section">#</a>'
+        return f'<h{level} id="{there}">{text} {link if level > 1 else ""}</h{level}>\n'
+
+    def link(self, text, url, title=None):
+        name, _, anchor = url.partition("#")
+        if name and not re.match(r"[a-z]+:", name):
+            page = self.pages.get((self.folder / name).resolve())
+            if page is None:  # a file of the repository, which the site does not have
+                return text
+            url = page + (f"#{anchor}" if anchor else "")
+        return super().link(text, url, title)
+
+    def image(self, text, url, title=None):
+        path = self.folder / url
+        self.images[path.name] = path.read_bytes()
+        return picture(path.name, text, self.images[path.name])
+
+    def table(self, text):
+        return f'<div class="table"><table>\n{text}</table></div>\n'
+
+
+def with_chinese_marked(page):
+    """An HTML page with lang="zh" around Chinese text, but in its title, its formulas and data."""
+    parts = MARKUP.split(page)
+    for number in range(0, len(parts), 2):
+        parts[number] = CHINESE.sub(r'<span lang="zh">\g<0></span>', parts[number])
+    return "".join(parts)
+
+
+def is_aligned(text):
+    """Whether a printed text has columns: two or more lines with a gap inside."""
+    return len(re.findall(r"^.*\S {2,}\S", text, re.MULTILINE)) > 1
+
+
+def drawing_cells(notebook):
+    """The numbers of a notebook's cells that just draw, whose code the site folds.
+
+    Such a cell shows pictures and prints nothing. It is no part of a module and defines no function
+    and no class. More than half of its lines belong to statements that draw: they name `plt`, an
+    axis, a figure, or what the notebook imports from matplotlib or from pictures.py. Of a loop or a
+    condition only the head is such a statement, what is inside stands for itself.
+    """
+    names, found = {"plt", "axis", "axes", "figure"}, set()
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code":
+            continue
+        names |= {name for line in PICTURES.findall(cell.source) for name in line.split(", ")}
+        shown = ["image/png" in output.get("data", {}) for output in cell.outputs]
+        defines = re.search(r"^(#\| export|def |class )", cell.source, re.MULTILINE)
+        if shown and all(shown) and not defines and mostly_draws(cell.source, names):
+            found.add(number)
+    return found
+
+
+def mostly_draws(source, names):
+    """Whether more than half of the lines of code belong to statements with one of these names."""
+    lines = source.splitlines()
+    draws = re.compile(rf"\b({'|'.join(names)})\b")
+    drawn = total = 0
+    waiting = statements(source)
+    while waiting:
+        statement = waiting.pop()
+        inside = getattr(statement, "body", []) + getattr(statement, "orelse", [])
+        end = inside[0].lineno - 1 if inside else statement.end_lineno
+        own = lines[statement.lineno - 1 : end]
+        total += len(own)
+        drawn += len(own) if draws.search("\n".join(own)) else 0
+        waiting += inside
+    return 2 * drawn > total
