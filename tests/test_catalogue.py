@@ -26,7 +26,7 @@ def test_no_catalogue_lacks_a_block_or_differs_in_what_must_be_alike():
 
 
 def test_blocks_are_all_of_a_text():
-    for name in catalogue.sources().values():
+    for name in set(catalogue.sources().values()) - {catalogue.SITE[0]}:
         for text in catalogue.markdown(name, (ROOT / name).read_text(encoding="utf-8")):
             assert "\n\n".join(catalogue.blocks(text)) == text.strip("\n"), name
 
@@ -79,7 +79,7 @@ def course(tmp_path, monkeypatch):
     (tmp_path / "page.md").write_text("# One\n\nTwo words.\n\n```\ncode\n```\n", encoding="utf-8")
     monkeypatch.setattr(catalogue, "ROOT", tmp_path)
     monkeypatch.setattr(catalogue, "FOLDER", tmp_path / "translations")
-    monkeypatch.setattr(catalogue, "PAGES", ("page.md",))
+    monkeypatch.setattr(catalogue, "sources", lambda: {"page": "page.md"})
     return tmp_path
 
 
@@ -143,7 +143,10 @@ def test_the_copy_differs_in_prose_alone(chinese):
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs):
             if one.cell_type == "code":
-                assert one == other
+                assert one.source == other.source
+                assert [shown.get("data", shown.get("text")) for shown in one.outputs] == [
+                    shown.get("data", shown.get("text")) for shown in other.outputs
+                ]
             else:
                 assert catalogue.UNTRANSLATED not in other.source
                 assert not catalogue.is_message(one.source) or one.source != other.source

@@ -418,6 +418,49 @@ def test_each_character_is_in_a_font_that_ships(site, pages):
     assert sum(path.stat().st_size for path in (site / "fonts").iterdir()) < 500_000
 
 
+def test_the_chinese_pages_stand_beside_the_english_ones(site, pages):
+    names = {path.name for path in (site / "zh").glob("*.html")}
+    assert names == set(pages)
+    glyphs = set(map(chr, TTFont(site / "zh" / "fonts" / "cjk.woff").getBestCmap()))
+    mono = set(map(chr, TTFont(site / "fonts" / "mono.woff").getBestCmap()))
+    for name, english in pages.items():
+        page = parsed(site / "zh" / name)
+        assert page.html["lang"] == "zh-CN" and english.html["lang"] == "en"
+        assert english.find("a", class_="other")["href"] == f"zh/{name}"
+        assert page.find("a", class_="other")["href"] == f"../{name}"
+        anchors = [[tag["id"] for tag in one.main.find_all(["h1", "h2", "h3"], id=True)]
+                   for one in (page, english)]  # fmt: skip
+        assert anchors[0] == anchors[1], name
+        for tag in page.find_all(["a", "img", "script", "link"]):
+            there = tag.get("href", tag.get("src"))
+            if there and not re.match("(https?|data):", there):
+                file, _, anchor = there.partition("#")
+                path = (site / "zh" / (file or name)).resolve()
+                assert path.is_file(), (name, there)
+                assert not anchor or anchor in path.read_text(encoding="utf-8"), (name, there)
+        for text in page.find_all(string=re.compile("[\u2e80-\u9fff]")):
+            if not text.find_parent(["script", "math"]):
+                lacking = {sign for sign in text if sign > "\u2e80"} - glyphs - mono - {"🙂"}
+                assert not lacking, (name, lacking)
+    index = parsed(site / "zh" / "index.html")
+    assert index.h1.get_text() == "读得懂、跑得通、信得过的 Transformer"
+    assert index.find("a", string="从 00 开始")["href"] == "00_setup.html"
+    lesson = parsed(site / "zh" / "04_multi_head_attention.html")
+    assert lesson.find("figcaption").get_text() == "图 4.1"
+    assert not re.search("Figure|On this page|not translated", lesson.get_text())
+
+
+def test_who_changes_the_language_stays_at_the_section(site, open_page):
+    page = open_page("04_multi_head_attention.html")
+    page.evaluate("location.hash = document.querySelectorAll('h2')[2].id")
+    page.locator("a.other").click()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    title = page.evaluate(
+        "document.getElementById(decodeURIComponent(location.hash.slice(1))).textContent"
+    )
+    assert title.startswith("3 写下来")
+
+
 def test_no_text_of_widgets_and_no_progress_bars(pages):
     for name, page in pages.items():
         for block in page.find_all("pre", class_="output"):

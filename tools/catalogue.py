@@ -30,6 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
 PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small/model/README.md",
          "data_large/README.md")  # fmt: skip
+# The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
+SITE = ("tools/pages_layout.html.j2", "tools/pages.html.j2", "tools/pages_index.html.j2",
+        "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py")  # fmt: skip
+WORD = re.compile(r'\b(?:_|word)\("([^"]+)"\)|\b(?:said|claim) = "([^"]+)"')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 FENCE = re.compile(r"^(```|\$\$)")
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
@@ -62,7 +66,7 @@ def sources():
     """{name of a catalogue: the path of its source from the root}: notebooks, then pages."""
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     names = [path.relative_to(ROOT).as_posix() for path in notebooks] + list(PAGES)
-    return {catalogue_of(name): name for name in names}
+    return {catalogue_of(name): name for name in names} | {"site": SITE[0]}
 
 
 def catalogue_of(name):
@@ -82,8 +86,10 @@ def markdown(name, text):
 def messages(name):
     """{block: the numbers of the texts it stands in} of a file, in their order.
 
-    What students' copies have instead comes last.
+    What students' copies have instead comes behind them, and the texts of pictures last.
     """
+    if name == SITE[0]:
+        return site_words()
     text = (ROOT / name).read_text(encoding="utf-8")
     versions = [text, changed(name, text)] if name in CHANGES else [text]
     found = {}
@@ -92,7 +98,25 @@ def messages(name):
             for block in filter(is_message, blocks(part)):
                 places = found.setdefault(block, [])
                 places += [number] if number not in places else []
+    for about in described(nbformat.reads(text, as_version=4)) if name.endswith(".ipynb") else ():
+        found.setdefault(about["alt"], [])
     return found
+
+
+def site_words():
+    """{text: no places} of the words that the site itself says."""
+    from notebooks.support.pictures import MAP  # matplotlib, which nothing else here needs
+
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file in SITE]
+    found = ["".join(pair) for text in texts for pair in WORD.findall(text)]
+    return {one: [] for one in found + [label for _, label, *_ in MAP]}
+
+
+def described(notebook):
+    """The metadata of the pictures that a notebook shows, whose "alt" is a text."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    found = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
+    return [about for about in found if "alt" in about]
 
 
 def path_of(language, name):
@@ -169,7 +193,7 @@ def translated(text, found):
 
 def in_language(language, name, text):
     """The text of a file, a notebook or a page of those in `sources`, in a language."""
-    if catalogue_of(name) not in sources():
+    if catalogue_of(name) not in sources() or name == SITE[0]:
         return text
     found = translations(language, catalogue_of(name))
     if name.endswith(".md"):
@@ -178,6 +202,8 @@ def in_language(language, name, text):
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = translated(cell.source, found)
+    for about in described(notebook):
+        about["alt"] = found.get(about["alt"], about["alt"])
     return nbformat.writes(notebook) + "\n"
 
 

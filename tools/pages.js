@@ -32,7 +32,7 @@ function search() {
   const inName = (section) => words.filter((word) => named(section).toLowerCase().includes(word)).length;
   const hits = sections.filter((_, number) => sets.every((set) => set.has(number)));
   hits.sort((one, other) => inName(other) - inName(one)); // those that have words in their titles first
-  told.textContent = `${hits.length} found`;
+  told.textContent = `${hits.length} ${told.dataset.found}`;
   for (const section of hits.slice(0, MOST)) {
     const link = document.createElement("a");
     link.href = `${pages[section[0]][0]}#${section[1]}`;
@@ -58,3 +58,6 @@ field.form.addEventListener("keydown", (event) => {
 });
 addEventListener("click", (event) => field.form.contains(event.target.closest("input")) || found.replaceChildren());
 field.form.hidden = false;
+
+// the same section in the other language
+document.querySelector("a.other")?.addEventListener("click", (event) => (event.currentTarget.hash = location.hash));

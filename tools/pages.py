@@ -17,13 +17,14 @@ import string
 import sys
 import tempfile
 import textwrap
+from functools import partial
 from pathlib import Path, PurePath
 
 from notebooks.support.errors import InputError, run_command  # first: Ctrl-C is one line from here
 
 # isort: split
 import nbformat
-from catalogue import blocks
+from catalogue import blocks, in_language, sources, translations
 from grade import FOLDED
 from jinja2 import FileSystemLoader, pass_context
 from nbconvert import HTMLExporter
@@ -48,9 +49,8 @@ READMES = {
     "data_large/README.md": "data_large.html",
 }
 HERO = "attention.png"
-COURSE = (
-    "Seventeen lessons build an English-to-Chinese translator from raw text to beam search. "
-    "Every class is written by hand, every claim is checked by a cell that runs."
+ASIDE = (
+    r"^\[[^]]*\]\(README[.\w]*\)\n\n"  # the README's way to the other language: pages have another
 )
 LIST = "pages.sha256"  # all that a site consists of: by it a former one is known
 
@@ -66,15 +66,47 @@ FONTS = {
 DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 
+class Edition:
+    """The site in a language: English, or one that has a folder in `translations`."""
+
+    def __init__(self, lang, name, below="", language=None):
+        """`lang` is its tag for browsers, `below` its folder in the site."""
+        self.lang, self.name, self.below, self.language = lang, name, below, language
+        self.up = "../" * below.count("/")
+        self.words = translations(language, "site") if language else {}
+        self.anchors = {}
+        for catalogue in sources() if language else ():
+            found = translations(language, catalogue).items()
+            self.anchors |= {named(there): named(here) for here, there in found if here[0] == "#"}
+
+    def word(self, text):
+        """A text of the site's own."""
+        return self.words.get(text, text)
+
+    def text(self, name, text):
+        """The text of a file of the course."""
+        return in_language(self.language, name, text) if self.language else text
+
+    def anchor(self, heading):
+        """The heading that this one is a translation of: anchors are the same in all languages."""
+        return self.anchors.get(heading, heading)
+
+
+def named(block):
+    """What a block of Markdown that is a heading says, without its marks."""
+    return re.sub("[*`]", "", block.partition("\n")[0].lstrip("#").strip())
+
+
 class Exporter(HTMLExporter):
     """nbconvert's HTML exporter with the templates and the Markdown renderer of this site."""
 
-    def __init__(self, pages, images):
+    def __init__(self, pages, images, edition):
         config = Config({"ExtractOutputPreprocessor": {"enabled": True}})
         template = dict(template_name="basic", template_file="pages.html.j2")
         super().__init__(config=config, extra_loaders=[FileSystemLoader(TOOLS)], **template)
-        self.pages, self.images = pages, images
-        self.environment.globals.update(is_aligned=is_aligned, picture_of=picture_of)
+        self.pages, self.images, self.edition = pages, images, edition
+        shown = partial(picture_of, up=edition.up)
+        self.environment.globals.update(is_aligned=is_aligned, picture_of=shown, _=edition.word)
 
     @pass_context
     def markdown2html(self, context, source):
@@ -83,7 +115,7 @@ class Exporter(HTMLExporter):
     def rendered(self, source, resources):
         """The HTML of Markdown in the file `source` of the resources; its headings go there."""
         about = resources["source"], self.pages, self.images, resources["headings"]
-        page = MarkdownWithMath(renderer=Renderer(*about)).render(source)
+        page = MarkdownWithMath(renderer=Renderer(*about, self.edition)).render(source)
         # no line may end between a formula and its bracket or comma
         formula = r"([^\s<>]*<math>.*?</math>[^\s<>]*)"
         return re.sub(formula, r'<span class="unbroken">\1</span>', page)
@@ -93,12 +125,13 @@ class Exporter(HTMLExporter):
         return self.environment.get_template("pages_index.html.j2").render(resources=resources)
 
 
-def picture_of(output, resources):
+def picture_of(output, resources, up=""):
     """The HTML of the picture that a cell shows, as large as its metadata say."""
     name = output.metadata["filenames"]["image/png"]
     about = output.metadata.get("image/png", {})
     size = (about["width"], about["height"]) if "width" in about else None
-    return picture(PurePath(name).name, about.get("alt", ""), resources["outputs"][name], size)
+    content = resources["outputs"][name]
+    return picture(PurePath(name).name, about.get("alt", ""), content, size, up=up)
 
 
 def without_bars(notebook):
@@ -125,7 +158,7 @@ def title_of(notebook):
 def description_of(notebook, question=""):
     """What a search engine shows of a page: the question that it answers, and how it begins."""
     first = next(text for text in blocks(notebook.cells[0].source) if text[0] not in "#[")
-    first = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", first.split(" Reading: ")[0])
+    first = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", re.split(" Reading: |阅读：", first)[0])
     return textwrap.shorten(f"{question} {re.sub('[*`]', '', first)}", 250, placeholder=" …")
 
 
@@ -147,22 +180,25 @@ def narrow_roots(font):
         font["hmtx"][name] = (width, round(left * width / advance))
 
 
-def write_fonts(folder, text):
-    """Writes the fonts of the site, each with those of these characters that it has."""
+def write_fonts(folder, text, names, more=""):
+    """Writes fonts of the site, each with those of these characters that it has, and `more`."""
     folder.mkdir()
-    for name, (path, pattern) in FONTS.items():
+    for name in names:
+        path, pattern = FONTS[name]
         finish = {"finish": narrow_roots} if name == "math" else {}
-        font = subset_font(path, "".join(re.findall(pattern, text)), **finish)
+        font = subset_font(path, "".join(re.findall(pattern, text)) + more, **finish)
         (folder / f"{name}.woff").write_bytes(font)
 
 
-def read_lesson(path, name, solutions):
+def read_lesson(path, name, solutions, edition):
     """A lesson as its page shows it, and the text of the file that ships along."""
     text = path.read_text(encoding="utf-8")
-    file = text
-    if not solutions:
+    file = edition.text(name, text)
+    if solutions:
+        text = file
+    else:
         try:
-            text = changed(name, text)
+            text = edition.text(name, changed(name, text))
             file = without_solutions(name, text)
         except CopyError as error:
             raise InputError(str(error)) from error
@@ -188,7 +224,7 @@ def list_of_lessons(readme, teachers, paths):
     found = {}
     for path in paths:
         read, run = times[path.name]
-        run = run.removesuffix(" on 2 cores")
+        run = run.removesuffix(" on 2 cores").removeprefix("在 2 个核上")
         found[path] = {"question": questions[path.name], "read": read, "run": run}
     return found
 
@@ -216,16 +252,33 @@ def build(root, folder, translator, solutions=False, address=""):
     With `solutions` they are there, folded. `address` is where the site will stand, for links that
     need it; `translator` is the folder of the page that translates, and is moved there.
     """
+    (folder / "images").mkdir(parents=True)
+    editions = [Edition("en", "English"), Edition("zh-CN", "中文", "zh/", "zh_CN")]
+    for edition, other in zip(editions, reversed(editions)):
+        count = write_edition(root, folder, edition, other, solutions, address)
+    for name in ("css", "js"):
+        there = "style.css" if name == "css" else "pages.js"
+        shutil.copyfile(TOOLS / f"pages.{name}", folder / there)
+    (folder / "viewer.js").write_text(viewer_script(), encoding="utf-8")
+    shutil.move(translator, folder / "translator")
+    (folder / LIST).write_text("\n".join(contents(folder)), encoding="utf-8")
+    return count
+
+
+def write_edition(root, site, edition, other, solutions, address):
+    """Writes the pages of a language, each with a link to it in the other; returns their number."""
+    folder = site / edition.below
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     pages = {path: f"{path.stem}.html" for path in paths}
     pages |= {root / name: page for name, page in READMES.items()}
-    texts = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
+    english = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
+    english["README.md"] = re.sub(ASIDE, "", english["README.md"], flags=re.MULTILINE)
+    texts = {name: edition.text(name, text) for name, text in english.items()}
     sources = {}
-    (folder / "images").mkdir(parents=True)
-    (folder / "notebooks").mkdir()
+    (folder / "notebooks").mkdir(parents=True)
     for path in paths:
         name = path.relative_to(root).as_posix()
-        sources[path], file = read_lesson(path, name, solutions)
+        sources[path], file = read_lesson(path, name, solutions, edition)
         (folder / name).write_text(file, encoding="utf-8", newline="\n")
     for name, text in texts.items():
         sources[root / name] = markdown_notebook(text)
@@ -235,27 +288,30 @@ def build(root, folder, translator, solutions=False, address=""):
     lessons = list_of_lessons(texts["README.md"], texts["notebooks/README.md"], paths)
 
     images = {}
-    exporter = Exporter(pages, images)
+    exporter = Exporter(pages, images, edition)
     before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:]))
 
     def link(path):
         """What the navigation needs of a page."""
         return path and (pages[path], titles[path])
 
+    def common(page):
+        """What every page is told."""
+        there = edition.up + other.below + page
+        about = {"lang": edition.lang, "up": edition.up, "below": edition.below, "page": page}
+        return {**about, "address": address, "course": course, "headings": [],
+                "other": (other.lang, there, other.name)}  # fmt: skip
+
     written = {}
     for path, notebook in sources.items():
         number = path.stem[:2] if path in lessons else ""
-        resources = {
+        resources = common(pages[path]) | {
             "unique_key": path.stem,
             "output_files_dir": "images",
             "source": path,
-            "headings": [],
             "drawing": drawing_cells(notebook),
-            "course": course,
-            "address": address,
             "title": titles[path],
             "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
-            "page": pages[path],
             "number": number,
             "file": number and f"notebooks/{path.name}",
             "previous": link(before.get(path)),
@@ -269,30 +325,34 @@ def build(root, folder, translator, solutions=False, address=""):
         written[pages[path]] = text
     index = search_index([(pages[path], titles[path], written[pages[path]]) for path in sources])
 
-    first = {"source": root / "README.md", "headings": [], "course": course, "address": address}
-    first |= {"page": "index.html", "description": COURSE, "following": link(paths[0])}
-    first["map"] = series_map([pages[path] for path in paths])
+    said = "Seventeen lessons build an English-to-Chinese translator from raw text to beam search."
+    claim = "Every class is written by hand, every claim is checked by a cell that runs."
+    first = common("index.html") | {"source": root / "README.md", "following": link(paths[0])}
+    first["description"] = f"{edition.word(said)} {edition.word(claim)}"
+    first["map"] = series_map([pages[path] for path in paths], edition.word)
     first["lessons"] = [
         {"page": pages[path], "title": titles[path], **about} for path, about in lessons.items()
     ]
-    first["install"] = exporter.rendered(section_of(texts["README.md"], "Two commands"), first)
+    first["install"] = exporter.rendered(
+        edition.text("README.md", section_of(english["README.md"], "Two commands")), first
+    )
     alt = re.search(rf"!\[(.*)\]\(.*{HERO}\)", texts["README.md"])[1]
-    first["hero"] = image(HERO, alt, images[HERO])
+    first["hero"] = image(HERO, alt, images[HERO], up=edition.up)
     first["more"] = [link(root / name) for name in READMES]
     written["index.html"] = exporter.index(first)
 
     for name, text in written.items():
-        (folder / name).write_text(with_chinese_marked(text), encoding="utf-8")
+        text = with_chinese_marked(text) if edition.lang == "en" else text
+        (folder / name).write_text(text, encoding="utf-8")
     for name, content in images.items():
-        (folder / "images" / name).write_bytes(content)
-    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values()))}
-    write_fonts(folder / "fonts", "".join(sorted(characters)))
-    shutil.copyfile(TOOLS / "pages.css", folder / "style.css")
-    shutil.copyfile(TOOLS / "pages.js", folder / "pages.js")
-    (folder / "viewer.js").write_text(viewer_script(), encoding="utf-8")
+        (site / "images" / name).write_bytes(content)
     (folder / "search.js").write_text(index, encoding="utf-8")
-    shutil.move(translator, folder / "translator")
-    (folder / LIST).write_text("\n".join(contents(folder)), encoding="utf-8")
+    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values()))}
+    text = "".join(sorted(characters))
+    if edition.lang == "en":
+        write_fonts(folder / "fonts", text, FONTS)
+    else:  # where it is the language of the page, its quotes, dashes and dots too
+        write_fonts(folder / "fonts", text, ["cjk"], more="“”‘’—…·")
     return len(paths)
 
 

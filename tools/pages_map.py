@@ -1,6 +1,7 @@
 """The map of the course as a drawing in a page: its parts are links to their lessons."""
 
 import html
+import re
 
 from notebooks.support.pictures import ARROWS, FRAMES, LAYERS, MAP, shortcut
 
@@ -39,7 +40,7 @@ def text(x, y, lines, look):
 def part(number, label, left, bottom, width, height):
     """A part of the map: its box and its name."""
     if number in FRAMES and height > 1:  # the name left of the arrow that comes in
-        name, _, holds = label.partition(": ")
+        name, holds = (re.split(": |：", label, maxsplit=1) + [""])[:2]
         y = bottom + (height - 0.35 if number == 10 else 0.19)
         named = text(left + 0.12, y, [name], "start")
         if holds:
@@ -49,11 +50,12 @@ def part(number, label, left, bottom, width, height):
     return box(left, bottom, width, height, "part") + named
 
 
-def series_map(pages):
-    """The map as SVG; `pages` are the lessons' pages by number."""
+def series_map(pages, word):
+    """The map as SVG; `pages` are the lessons' pages by number, `word` translates a label."""
     lines = ARROWS + [shortcut(*place) for number, _, *place in MAP if number == 7]
     drawn = []
-    for number, label, *place in MAP:
+    for number, english, *place in MAP:
+        label = word(english)
         name = html.escape(" ".join(label.split()))
         link = f'<a href="{pages[number]}" aria-label="{name}">'
         drawn.append(f"{link}{part(number, label, *place)}</a>")
@@ -64,5 +66,6 @@ def series_map(pages):
     size = f"0 0 {round(WIDTH * UNIT)} {round(HEIGHT * UNIT)}"
     tip = '<marker id="tip" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="9" markerHeight="9"'
     tip += ' markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 10 5 0 10z"/></marker>'
-    name = 'role="group" aria-label="Map of the course: the parts of the Transformer by lesson"'
+    told = word("Map of the course: the parts of the Transformer by lesson")
+    name = f'role="group" aria-label="{told}"'
     return f'<svg class="map" viewBox="{size}" {name}>{tip}{"".join(drawn)}</svg>'

@@ -38,22 +38,22 @@ def plain(markup):
     return html.unescape(re.sub(r"<[^>]+>", "", markup))
 
 
-def image(name, alt, content, size=None):
+def image(name, alt, content, size=None, up=""):
     """The HTML of an image of the site.
 
     `content` are the bytes of the PNG; `size` is (width, height) on the page, in CSS pixels, the
-    file's own if not given.
+    file's own if not given; `up` leads from the page to the site's folder.
     """
     width, height = size or struct.unpack(">II", content[16:24])
     return (
-        f'<img src="images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
+        f'<img src="{up}images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
         ' loading="lazy" decoding="async">'
     )
 
 
-def picture(name, *about):
+def picture(name, *about, up=""):
     """An image, as `image` makes it, that a tap enlarges."""
-    return f'<a class="picture" href="images/{name}">{image(name, *about)}</a>'
+    return f'<a class="picture" href="{up}images/{name}">{image(name, *about, up=up)}</a>'
 
 
 class Renderer(IPythonRenderer):
@@ -62,11 +62,11 @@ class Renderer(IPythonRenderer):
     Tables scroll in a box. Headings link to themselves and are noted: (level, anchor, text).
     """
 
-    def __init__(self, source, pages, images, headings):
+    def __init__(self, source, pages, images, headings, edition):
         """The file whose text this is, {file: page}, a dict for {name: bytes}, a list to fill."""
         super().__init__(escape=False)
         self.folder, self.pages = source.parent, pages
-        self.images, self.headings = images, headings
+        self.images, self.headings, self.edition = images, headings, edition
         self.on_github = source.suffix == ".md"  # where such a file is read otherwise
 
     def inline_math(self, body):
@@ -80,12 +80,13 @@ class Renderer(IPythonRenderer):
 
     def heading(self, text, level, **attributes):
         words = plain(text)
-        anchor = "-".join(words.split())  # as Jupyter names it
+        anchor = "-".join(self.edition.anchor(words).split())  # as Jupyter names it
         if self.on_github:
             anchor = re.sub(r"[^\w-]", "", anchor.lower())
         self.headings.append((level, anchor, words))
         there = html.escape(anchor)
-        link = f'<a class="anchor" href="#{there}" aria-label="Link to this section">#</a>'
+        told = self.edition.word("Link to this section")
+        link = f'<a class="anchor" href="#{there}" aria-label="{told}">#</a>'
         return f'<h{level} id="{there}">{text} {link if level > 1 else ""}</h{level}>\n'
 
     def link(self, text, url, title=None):
@@ -100,7 +101,7 @@ class Renderer(IPythonRenderer):
     def image(self, text, url, title=None):
         path = self.folder / url
         self.images[path.name] = path.read_bytes()
-        return picture(path.name, text, self.images[path.name])
+        return picture(path.name, text, self.images[path.name], up=self.edition.up)
 
     def table(self, text):
         return f'<div class="table"><table>\n{text}</table></div>\n'
