@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from axe_playwright_python.sync_playwright import Axe
 from conftest import DATA, ROOT, TINY, find_browser, run_python
 from fontTools.ttLib import TTFont
 from playwright.sync_api import expect, sync_playwright
@@ -469,3 +470,13 @@ def test_the_focus_is_never_lost(opened):
     expect(page.locator("#stage")).to_be_focused()  # the card is gone
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('.bars') !== null")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened, scheme):
+    page = opened(color_scheme=scheme, reduced_motion="reduce")
+    for scene in each_scene(page):
+        found = Axe().run(page).response["violations"]
+        serious = [(one["id"], [node["html"][:90] for node in one["nodes"]])
+                   for one in found if one["impact"] in ("serious", "critical")]  # fmt: skip
+        assert serious == [], scene
