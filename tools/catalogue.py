@@ -32,8 +32,10 @@ PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small
          "data_large/README.md")  # fmt: skip
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
 SITE = ("tools/pages_layout.html.j2", "tools/pages.html.j2", "tools/pages_index.html.j2",
-        "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py")  # fmt: skip
-WORD = re.compile(r'\b(?:_|word)\("([^"]+)"\)|\b(?:said|claim) = "([^"]+)"')
+        "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py",
+        "notebooks/support/page/index.html", "notebooks/support/page/page.js")  # fmt: skip
+PAGE_FILES = SITE[-2:]  # of the translating page, which has its words with it
+WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|\b(?:said|claim) = "([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 FENCE = re.compile(r"^(```|\$\$)")
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
@@ -107,9 +109,13 @@ def site_words():
     """{text: no places} of the words that the site itself says."""
     from notebooks.support.pictures import MAP  # matplotlib, which nothing else here needs
 
-    texts = [(ROOT / file).read_text(encoding="utf-8") for file in SITE]
-    found = ["".join(pair) for text in texts for pair in WORD.findall(text)]
-    return {one: [] for one in found + [label for _, label, *_ in MAP]}
+    return {one: [] for one in own_words(SITE) + [label for _, label, *_ in MAP]}
+
+
+def own_words(files):
+    """The words that stand as such in these files."""
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
+    return ["".join(groups) for text in texts for groups in WORD.findall(text)]
 
 
 def described(notebook):
@@ -288,10 +294,16 @@ def check(language):
 
 
 def front_pages(language):
-    """{path: text} of the README in a language, which stands beside the English one."""
+    """{path: text} of what is made of a catalogue and kept: README and words of a page."""
     short = language.split("_")[0]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return {ROOT / f"README.{short}.md": in_language(language, "README.md", text)}
+    words = {one: there for one, there in translations(language, "site").items()
+             if one in own_words(PAGE_FILES)}  # fmt: skip
+    compiled = json.dumps({short: words}, ensure_ascii=False, indent=1) + "\n"
+    return {
+        ROOT / f"README.{short}.md": in_language(language, "README.md", text),
+        ROOT / "notebooks" / "support" / "page" / "words.json": compiled,
+    }
 
 
 WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known

@@ -38,7 +38,7 @@ from utils import ROOT
 
 PAGE = FOLDER / "support" / "page"
 VIEWER = FOLDER / "support" / "attention_viewer.js"
-PARTS = ("index.html", "page.css", "engine.js", "page.js")
+PARTS = ("index.html", "page.css", "engine.js", "page.js", "words.json")
 FILES = ("index.html", "weights.js", "chinese.woff")
 PLAYED = {
     "chess": "We play chess.",
@@ -171,10 +171,10 @@ def shown(run, translator):
         ]
         examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
         examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
-    told = f"Trained for {config.steps:,} steps of up to {config.batch_tokens:,} tokens."
+    told = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
     if is_the_box(run):
         pairs = (ROOT / "data_small" / "train.tsv").read_bytes().count(b"\n")
-        told = f"Trained for {config.steps:,} steps on {pairs:,} pairs of sentences."
+        told = ["pairs", f"{config.steps:,}", f"{pairs:,}"]
     glosses = read_json(PAGE / "glosses.json") if config.tgt == "zh" else {}
     return {
         "examples": examples,
@@ -195,6 +195,7 @@ def page():
     text = {name: (PAGE / name).read_text(encoding="utf-8") for name in PARTS}
     scripts = [text["engine.js"], VIEWER.read_text(encoding="utf-8"), text["page.js"]]
     filled = text["index.html"].replace("/*STYLE*/", text["page.css"])
+    filled = filled.replace("/*WORDS*/", text["words.json"].strip())
     return filled.replace("/*SCRIPT*/", "\n".join(scripts))
 
 

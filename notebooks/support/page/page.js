@@ -3,8 +3,16 @@
 // its elements, the view behind it, and the view behind choosing one of several. Nothing in a view
 // changes, so "Back" is the view before.
 
+/** A text of the page's own in the reader's language, with values in the place of {}. */
+function _(text, ...values) {
+  const language = new URLSearchParams(location.search).get("lang");
+  return (WORDS[language]?.[text] ?? text).replace(/\{\}/g, () => values.shift());
+}
+
+const NEVER_SEEN = _("never seen");
+const NAMES = { English: _("English"), Chinese: _("Chinese") };
 const CHOICES = 5;
-const SCENES = ["Words", "Reading", "Writing", "Searching", "Breaking", "Two models"];
+const SCENES = [_("Words"), _("Reading"), _("Writing"), _("Searching"), _("Breaking"), _("Two models")];
 const $ = (id) => document.getElementById(id);
 const percent = (share) => (share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`);
 const number = (value) => value.toFixed(2).replace("-", "−");
@@ -23,22 +31,28 @@ function make(tag, attributes = {}, ...inside) {
 // what is shown everywhere
 
 const sign = (id) => (id === EOS ? "■" : model.target[id]);
-const gloss = (id) => (id === EOS ? "the end" : model.glosses[id] || "");
+/** What a model was trained on: [kind, numbers]. */
+function told({ told: [kind, ...numbers] }) {
+  if (kind === "pairs") return _("Trained for {} steps on {} pairs of sentences.", ...numbers);
+  return _("Trained for {} steps of up to {} tokens.", ...numbers);
+}
+
+const gloss = (id) => (id === EOS ? _("the end") : model.glosses[id] || "");
 const named = (id) => (gloss(id) ? `${sign(id)} (${gloss(id)})` : sign(id));
 const foreign = (text, tag = "span", attributes = {}) => make(tag, { lang: model.codes[1], ...attributes }, text);
-const translated = (ids, engine = model) => foreign(engine.text(ids) || "(nothing)", "span", { class: "answer" });
+const translated = (ids, engine = model) => foreign(engine.text(ids) || _("(nothing)"), "span", { class: "answer" });
 
 /** The sentence as the encoder has read it. */
 function understood(sentence) {
   const ids = model.encode(sentence);
-  const words = [...model.segment(sentence).slice(0, ids.length - 1), "(end)"];
+  const words = [...model.segment(sentence).slice(0, ids.length - 1), _("(end)")];
   return { sentence, ids, words, read: model.read(ids) };
 }
 
 /** The words of a sentence with something below each, shaded by `shares` if there are some. */
 function wordList(words, below, shares = []) {
   const items = words.map((word, place) => {
-    const unknown = below[place] === "never seen";
+    const unknown = below[place] === NEVER_SEEN;
     const style = shares.length ? `--shade: ${shares[place]}` : undefined;
     return make("li", { class: unknown && "unknown", style }, word, make("small", {}, below[place]));
   });
@@ -59,7 +73,7 @@ function writtenList(ids, newest = false, forks = []) {
       );
     });
   if (!items.length) items.push(make("li", { class: "soft" }, "…"));
-  return make("ol", { class: "words written", "aria-label": "written so far" }, ...items);
+  return make("ol", { class: "words written", "aria-label": _("written so far") }, ...items);
 }
 
 const heading = (text) => make("h2", {}, text);
@@ -69,24 +83,30 @@ const row = (...inside) => make("div", { class: "row" }, ...inside);
 // 1 Words
 
 function words(source) {
-  const below = source.ids.map((id) => (id === UNK ? "never seen" : id));
+  const below = source.ids.map((id) => (id === UNK ? NEVER_SEEN : id));
   const unknown = source.words.filter((_, place) => source.ids[place] === UNK);
   const all = model.segment(source.sentence).length;
   const draw = () => [
-    heading("The sentence becomes numbers"),
+    heading(_("The sentence becomes numbers")),
     wordList(source.words, below),
     line(
-      `The model sees only the numbers: the places of these words in its list of ${model.source.length.toLocaleString("en")}.`,
+      _(
+        "The model sees only the numbers: the places of these words in its list of {}.",
+        model.source.length.toLocaleString("en"),
+      ),
     ),
     unknown.length
       ? line(
           make("b", { class: "wrong" }, unknown.join(", ")),
-          " was in no sentence that it learned from. It reads all such words as the same number, 1.",
+          _(" was in no sentence that it learned from. It reads all such words as the same number, 1."),
         )
       : "",
-    all >= source.ids.length ? line(make("b", { class: "wrong" }, `It reads only the first ${model.max_length}.`)) : "",
+    all >= source.ids.length
+      ? line(make("b", { class: "wrong" }, _("It reads only the first {}.", model.max_length)))
+      : "",
   ];
-  const say = `${source.ids.length} numbers. ${unknown.length ? `Never seen: ${unknown.join(", ")}.` : ""}`;
+  const say =
+    _("{} numbers.", source.ids.length) + (unknown.length ? " " + _("Never seen: {}.", unknown.join(", ")) : "");
   return { scene: 0, source, say, draw, next: () => reading(source) };
 }
 
@@ -160,12 +180,12 @@ function parting(played) {
       vectors.slice(i + 1).map((y) => x.reduce((sum, value, column) => sum + value * y[column], 0)),
     );
     const cosine = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
-    const title = `${layer ? `after layer ${layer}` : "before the first layer"}: ${cosine.toFixed(2)}`;
+    const title = `${layer ? _("after layer {}", layer) : _("before the first layer")}: ${cosine.toFixed(2)}`;
     const root = document.createElementNS(SVG, "svg");
     const attributes = {
       viewBox: `0 0 ${SIDE} ${SIDE + 30}`,
       role: "img",
-      "aria-label": `Six vectors of play, mean cosine ${title}`,
+      "aria-label": _("Six vectors of play, mean cosine {}", title),
     };
     for (const [name, value] of Object.entries(attributes)) root.setAttribute(name, value);
     svg(root, "rect", { x: 1, y: 30, width: SIDE - 2, height: SIDE - 2, rx: 8, class: "frame" });
@@ -174,13 +194,13 @@ function parting(played) {
       scale = (0.38 * SIDE) / farthest;
     const points = names.map((_, number) => [SIDE / 2 + scale * across[number], 30 + SIDE / 2 - scale * up[number]]);
     for (const [cx, cy] of points) svg(root, "circle", { cx, cy, r: 6 });
-    if (cosine > 0.9999) label(root, points.slice(0, 1), ["all six"]);
+    if (cosine > 0.9999) label(root, points.slice(0, 1), [_("all six")]);
     else label(root, points, names);
     return root;
   });
   return make(
     "div",
-    { class: "stages", tabindex: 0, role: "group", "aria-label": "vectors, layer by layer" },
+    { class: "stages", tabindex: 0, role: "group", "aria-label": _("vectors, layer by layer") },
     ...pictures,
   );
 }
@@ -190,7 +210,7 @@ function encoderMaps({ words, read }) {
   const weights = read.maps.map((rows) => rows[0].map((_, head) => rows.map((heads) => heads[head])));
   const maps = { encoder: { queries: words, keys: words, weights, colour: "#0072B2" } };
   const viewer = make("div");
-  const folded = make("details", {}, make("summary", {}, "Where each word looked while it was read"), viewer);
+  const folded = make("details", {}, make("summary", {}, _("Where each word looked while it was read")), viewer);
   folded.ontoggle = () =>
     folded.open &&
     !viewer.firstChild &&
@@ -201,18 +221,22 @@ function encoderMaps({ words, read }) {
 function reading(source) {
   const story = Object.keys(model.played).length > 0;
   const draw = () => [
-    heading("The encoder reads all words at once"),
+    heading(_("The encoder reads all words at once")),
     line(
-      `Each word becomes ${model.d_model} numbers, a vector. In ${model.num_layers} layers it looks at all the others, and what it finds changes it.`,
+      _(
+        "Each word becomes {} numbers, a vector. In {} layers it looks at all the others, and what it finds changes it.",
+        model.d_model,
+        model.num_layers,
+      ),
     ),
     ...(story
       ? [
           line(
-            "The vector of ",
+            _("The vector of "),
             make("i", {}, "play"),
-            " in six sentences (",
+            _(" in six sentences ("),
             make("i", {}, Object.values(model.played)[0]),
-            " and so on), named after what is played. 1.00 means equal.",
+            _(" and so on), named after what is played. 1.00 means equal."),
           ),
           parting(model.played),
         ]
@@ -222,7 +246,7 @@ function reading(source) {
   return {
     scene: 1,
     source,
-    say: "The encoder has read the sentence.",
+    say: _("The encoder has read the sentence."),
     draw,
     next: () => ask(source, model.write(source.read, [BOS])),
   };
@@ -236,7 +260,7 @@ const shuffled = (ids) => [...ids].sort((one, other) => ((one * 7919) % 1009) - 
 /** `forks`: the places where something else than the likeliest was taken, and what that was. */
 function ask(source, state, forks = []) {
   const ids = shuffled(likely(state, source.read, CHOICES));
-  const question = state.ids.length > 1 ? "What comes next?" : "What comes first?";
+  const question = state.ids.length > 1 ? _("What comes next?") : _("What comes first?");
   const draw = () => [
     heading(question),
     wordList(
@@ -261,9 +285,9 @@ function ask(source, state, forks = []) {
       ),
     ),
     line(
-      make("span", { class: "soft" }, "Guess with the keys 1 to 5, or go on without."),
+      make("span", { class: "soft" }, _("Guess with the keys 1 to 5, or go on without.")),
       " ",
-      make("button", { onclick: () => go(done(source, finish(source, state), forks)) }, "Write the rest"),
+      make("button", { onclick: () => go(done(source, finish(source, state), forks)) }, _("Write the rest")),
     ),
   ];
   const choose = (place) => place < ids.length && go(reveal(source, state, forks, ids[place]));
@@ -278,10 +302,10 @@ function reveal(source, state, forks, guess) {
     guess === undefined
       ? ""
       : guess === ids[0]
-        ? "You and the model agree. "
-        : `You took ${named(guess)}: the model gives it ${percent(share(guess))}. `;
+        ? _("You and the model agree. ")
+        : _("You took {}: the model gives it {}. ", named(guess), percent(share(guess)));
   const draw = () => [
-    heading("How sure is it?"),
+    heading(_("How sure is it?")),
     writtenList(
       state.ids,
       false,
@@ -306,7 +330,7 @@ function reveal(source, state, forks, guess) {
       make(
         "span",
         { class: "soft" },
-        "Next takes the likeliest. Click another, or press its number, and the sentence goes on with that.",
+        _("Next takes the likeliest. Click another, or press its number, and the sentence goes on with that."),
       ),
     ),
   ];
@@ -354,7 +378,7 @@ function took(source, before, id, forks) {
   const state = { ...before, ids: [...before.ids, id] };
   const next = () =>
     id === EOS ? done(source, state.ids, forks) : ask(source, model.write(source.read, [id], before), forks);
-  const numbers = (count) => ["mean", ...Array.from({ length: count }, (_, place) => place + 1)];
+  const numbers = (count) => [_("mean"), ...Array.from({ length: count }, (_, place) => place + 1)];
   const draw = () => {
     const box = make("div"),
       chosen = [0, 0];
@@ -365,16 +389,16 @@ function took(source, before, id, forks) {
     const picker = (name, place, count) => pick(name, numbers(count), (value) => ((chosen[place] = value), shade()));
     shade();
     return [
-      heading(`Where it looked to write ${named(id)}`),
+      heading(_("Where it looked to write {}", named(id))),
       writtenList(
         state.ids,
         true,
         forks.map(({ place }) => place),
       ),
       box,
-      picker("Layer", 0, model.num_layers),
-      picker("Head", 1, model.num_heads),
-      line(make("span", { class: "soft" }, "A weight says where it looked, not why.")),
+      picker(_("Layer"), 0, model.num_layers),
+      picker(_("Head"), 1, model.num_heads),
+      line(make("span", { class: "soft" }, _("A weight says where it looked, not why."))),
     ];
   };
   const found = shares(before, 0, 0),
@@ -382,7 +406,7 @@ function took(source, before, id, forks) {
   return {
     scene: 2,
     source,
-    say: `It writes ${sign(id)}, ${gloss(id)}, and looks most at ${source.words[most]}: ${percent(found[most])}.`,
+    say: _("It writes {} and looks most at {}: {}.", named(id), source.words[most], percent(found[most])),
     draw,
     next,
   };
@@ -412,9 +436,9 @@ function total(source, ids) {
 
 function done(source, ids, forks) {
   const others = forks.map(({ instead }) => (instead.at(-1) === EOS ? instead : finish(source, { ids: instead })));
-  const lines = [["what was written", ids], ...others.map((other) => ["without your choice", other])];
+  const lines = [[_("what was written"), ids], ...others.map((other) => [_("without your choice"), other])];
   const draw = () => [
-    heading(forks.length ? "One sentence, and where it forked" : "It is written"),
+    heading(forks.length ? _("One sentence, and where it forked") : _("It is written")),
     writtenList(
       ids,
       false,
@@ -432,16 +456,18 @@ function done(source, ids, forks) {
             {},
             make("th", { scope: "row" }, name),
             make("td", { class: "foreign" }, translated(found)),
-            make("td", {}, `probability ${percent(Math.exp(total(source, found)))}`),
+            make("td", {}, _("probability {}", percent(Math.exp(total(source, found))))),
           ),
         ),
       ),
     ),
     line(
-      "The likeliest sign each time need not give the likeliest sentence. Who wants that must keep several sentences in sight: next.",
+      _(
+        "The likeliest sign each time need not give the likeliest sentence. Who wants that must keep several sentences in sight: next.",
+      ),
     ),
   ];
-  return { scene: 2, source, say: `It is written: ${model.text(ids)}`, draw, next: () => searching(source, 1) };
+  return { scene: 2, source, say: _("It is written: {}", model.text(ids)), draw, next: () => searching(source, 1) };
 }
 
 // 4 Searching
@@ -471,7 +497,7 @@ function tree(steps, best) {
     ...size,
     viewBox: `0 0 ${size.width} ${size.height}`,
     role: "img",
-    "aria-label": "The tree of the search",
+    "aria-label": _("The tree of the search"),
   }))
     root.setAttribute(name, value);
   const x = (step) => 60 + across * step,
@@ -492,7 +518,7 @@ function tree(steps, best) {
   for (const [group, step, rank, id, total] of nodes) {
     svg(group, "circle", { cx: x(step), cy: y(rank), r: radius });
     svg(group, "text", { x: x(step), y: y(rank) + 8, "text-anchor": "middle", lang: model.codes[1] }, sign(id));
-    svg(group, "title", {}, `${sign(id)} ${gloss(id)}, log-probability so far ${number(total)}`);
+    svg(group, "title", {}, _("{}, log-probability so far {}", named(id), number(total)));
   }
   return root;
 }
@@ -521,7 +547,9 @@ function searching(source, size) {
           make("td", {}, number(score)),
         ),
       );
-      const names = ["finished", "log-prob.", "length", "score"].map((name) => make("th", { scope: "col" }, name));
+      const names = [_("finished"), _("log-prob."), _("length"), _("score")].map((name) =>
+        make("th", { scope: "col" }, name),
+      );
       table.replaceChildren(
         make("table", {}, make("thead", {}, make("tr", {}, ...names)), make("tbody", {}, ...cells)),
       );
@@ -529,19 +557,19 @@ function searching(source, size) {
     slider.oninput = rank;
     rank();
     const tab = (place) => [drawn, table].forEach((box, other) => box.classList.toggle("chosen", other === place));
-    const tabs = pick("Show", ["the tree", "what finished"], tab);
+    const tabs = pick(_("Show"), [_("the tree"), _("what finished")], tab);
     tabs.classList.add("tabs");
     return [
-      heading(size === 1 ? "Greedy: one sentence in sight" : `A beam of ${size}: ${size} sentences in sight`),
+      heading(size === 1 ? _("Greedy: one sentence in sight") : _("A beam of {}: {} sentences in sight", size, size)),
       row(
         ...sizes.map((one) =>
           make(
             "button",
             { "aria-pressed": String(one === size), onclick: () => go(searching(source, one)) },
-            one === 1 ? "greedy" : `beam of ${one}`,
+            one === 1 ? _("greedy") : _("beam of {}", one),
           ),
         ),
-        make("label", { for: "alpha" }, "length penalty"),
+        make("label", { for: "alpha" }, _("length penalty")),
         slider,
         shown,
       ),
@@ -551,13 +579,15 @@ function searching(source, size) {
         make(
           "span",
           { class: "soft" },
-          "Pale signs lost and were dropped. The score divides the log-probability by a penalty that grows with the length: without it (0) short sentences win. The slider ranks anew what has finished.",
+          _(
+            "Pale signs lost and were dropped. The score divides the log-probability by a penalty that grows with the length: without it (0) short sentences win. The slider ranks anew what has finished.",
+          ),
         ),
       ),
     ];
   };
   const following = sizes[sizes.indexOf(size) + 1];
-  const name = size === 1 ? "Greedy search" : `Beam of ${size}`;
+  const name = size === 1 ? _("Greedy search") : _("beam of {}", size);
   return {
     scene: 3,
     source,
@@ -582,15 +612,15 @@ function untrained() {
 }
 
 const BREAKS = [
-  ["as it was trained", () => model],
-  ["no mask: each sign sees those behind it, too", () => model.but({ mask: false })],
-  ["no positions: it does not know where a word stands", () => model.but({ positions: false })],
+  [_("as it was trained"), () => model],
+  [_("no mask: each sign sees those behind it, too"), () => model.but({ mask: false })],
+  [_("no positions: it does not know where a word stands"), () => model.but({ positions: false })],
   [
-    "the same, and the words turned round",
+    _("the same, and the words turned round"),
     () => model.but({ positions: false }),
     (words) => [...words].reverse().join(" "),
   ],
-  ["random weights, as before training", () => model.but({}, untrained())],
+  [_("random weights, as before training"), () => model.but({}, untrained())],
 ];
 
 function breaking(source, count) {
@@ -600,14 +630,14 @@ function breaking(source, count) {
     return { name, sentence, text: engine().translate(sentence) };
   });
   const draw = () => [
-    heading("What happens without a part"),
+    heading(_("What happens without a part")),
     make(
       "table",
       { class: "stacked" },
       make(
         "thead",
         {},
-        make("tr", {}, ...["the model", "reads", "writes"].map((name) => make("th", { scope: "col" }, name))),
+        make("tr", {}, ...[_("the model"), _("reads"), _("writes")].map((name) => make("th", { scope: "col" }, name))),
       ),
       make(
         "tbody",
@@ -618,21 +648,23 @@ function breaking(source, count) {
             {},
             make("th", { scope: "row" }, name),
             make("td", { lang: model.codes[0] }, sentence),
-            make("td", { class: "foreign" }, foreign(text || "(nothing)", "span", { class: "answer" })),
+            make("td", { class: "foreign" }, foreign(text || _("(nothing)"), "span", { class: "answer" })),
           ),
         ),
       ),
     ),
     count === 2
       ? line(
-          "Without its mask a trained decoder still writes. What the mask is for shows while it learns: all signs are there at once then (lesson 09).",
+          _(
+            "Without its mask a trained decoder still writes. What the mask is for shows while it learns: all signs are there at once then (lesson 09).",
+          ),
         )
       : "",
     line(
       make(
         "span",
         { class: "soft" },
-        count < BREAKS.length ? `And ${BREAKS[count][0]}? Guess, then go on.` : "Greedy search throughout.",
+        count < BREAKS.length ? _("And {}? Guess, then go on.", BREAKS[count][0]) : _("Greedy search throughout."),
       ),
     ),
   ];
@@ -640,7 +672,7 @@ function breaking(source, count) {
   return {
     scene: 4,
     source,
-    say: `${name}: ${text || "nothing"}`,
+    say: `${name}: ${text || _("nothing")}`,
     draw,
     next: () => (count < BREAKS.length ? breaking(source, count + 1) : comparing(source)),
   };
@@ -656,7 +688,7 @@ async function take(file, source) {
     other = new Model(JSON.parse((await file.text()).replace(/^const WEIGHTS = |;\s*$/g, "")));
   } catch {
     return say(
-      `${file.name} is no weights.js of a translating page. Make one with: make translator RUN=runs/small`,
+      _("{} is no weights.js of a translating page. Make one with: make translator RUN=runs/small", file.name),
       true,
     );
   }
@@ -675,7 +707,7 @@ function comparing(source) {
     const drop = make(
       "div",
       { class: "drop" },
-      make("label", {}, "A second model: the file weights.js of another page, dropped here or chosen ", input),
+      make("label", {}, _("A second model: the file weights.js of another page, dropped here or chosen "), input),
     );
     drop.ondragover = (event) => event.preventDefault();
     drop.ondrop = (event) => {
@@ -693,7 +725,7 @@ function comparing(source) {
           make(
             "span",
             { lang: [model, second][place].codes[1], class: `answer ${place && texts[0] !== text ? "other" : ""}` },
-            text || "(nothing)",
+            text || _("(nothing)"),
           ),
         ),
       );
@@ -703,8 +735,8 @@ function comparing(source) {
     if (second) setTimeout(fill, 0, sentences);
     const table = second
       ? [
-          line(`This page: ${model.told}`),
-          line(`The second: ${second.told}`),
+          line(_("This page: {}", told(model))),
+          line(_("The second: {}", told(second))),
           make(
             "table",
             { class: "stacked" },
@@ -714,19 +746,19 @@ function comparing(source) {
               make(
                 "tr",
                 {},
-                ...["sentence", "this page", "the second"].map((name) => make("th", { scope: "col" }, name)),
+                ...[_("sentence"), _("this page"), _("the second")].map((name) => make("th", { scope: "col" }, name)),
               ),
             ),
             body,
           ),
         ]
       : [];
-    return [heading("Your model beside this one"), drop, ...table];
+    return [heading(_("Your model beside this one")), drop, ...table];
   };
   return {
     scene: 5,
     source,
-    say: second ? "Both models translate." : "Choose a second model.",
+    say: second ? _("Both models translate.") : _("Choose a second model."),
     draw,
     next: () => null,
   };
@@ -769,7 +801,7 @@ function back() {
 }
 
 function begin(sentence) {
-  if (!model.segment(sentence).length) return say("Type a sentence first.", true);
+  if (!model.segment(sentence).length) return say(_("Type a sentence first."), true);
   $("sentence").value = sentence;
   views.length = 0;
   go(words(understood(sentence)));
@@ -803,15 +835,23 @@ function pressed(event) {
 let model = null;
 
 function start() {
+  for (const node of document.querySelectorAll("[data-word]")) node.textContent = _(node.textContent);
+  const chinese = new URLSearchParams(location.search).get("lang") === "zh";
+  document.documentElement.lang = chinese ? "zh-CN" : "en";
+  Object.assign($("other"), {
+    href: chinese ? "?" : "?lang=zh",
+    textContent: chinese ? "English" : "中文",
+    lang: chinese ? "en" : "zh",
+  });
   if (typeof WEIGHTS === "undefined") {
-    $("stage").textContent = "The file weights.js is not beside this page: copy the whole folder.";
+    $("stage").textContent = _("The file weights.js is not beside this page: copy the whole folder.");
     return;
   }
   model = new Model(WEIGHTS);
   document.documentElement.dataset.ready = "";
   const [source, target] = model.languages;
-  $("language").textContent = `${source} to ${target}`;
-  $("told").textContent = `${model.told} A weight says where, not why.`;
+  $("language").textContent = _("{} to {}", NAMES[source] || source, NAMES[target] || target);
+  $("told").textContent = `${told(model)} ${_("A weight says where, not why.")}`;
   $("scenes").append(
     ...SCENES.map((name, scene) => make("button", { onclick: () => go(openings[scene](views.at(-1).source)) }, name)),
   );
