@@ -60,5 +60,5 @@ document.addEventListener("click", (event) => event.target === field || field.fo
 field.form.hidden = false;
 
 // the same section in the other language
-const other = document.querySelector("a.other");
-other.addEventListener("click", () => (other.hash = location.hash));
+const translation = document.querySelector("a.other");
+translation.addEventListener("click", () => (translation.hash = location.hash));

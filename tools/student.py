@@ -160,7 +160,7 @@ def main(arguments=None):
     parser.add_argument(
         "out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student"
     )
-    languages = sorted(path.name for path in (ROOT / "translations").iterdir())
+    languages = sorted(path.name for path in (ROOT / "translations").glob("*_*"))
     parser.add_argument(
         "--language", choices=languages, help="of its prose, as zh_CN; if not given, English"
     )
