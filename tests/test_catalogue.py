@@ -150,6 +150,8 @@ def test_the_copy_differs_in_prose_alone(chinese):
             else:
                 assert catalogue.UNTRANSLATED not in other.source
                 assert not catalogue.is_message(one.source) or one.source != other.source
+    viewer = (chinese / catalogue.VIEWER).read_text(encoding="utf-8")
+    assert 'word("编码器")' in viewer and 'word("encoder")' not in viewer
     makefile = (chinese / "Makefile").read_text(encoding="utf-8")
     assert "BIN := ../.venv/bin\n" in makefile
     assert not re.search(r"(?<!\.\./)\.venv/\w", makefile)

@@ -442,6 +442,8 @@ def test_the_chinese_pages_stand_beside_the_english_ones(site, pages):
             if not text.find_parent(["script", "math"]):
                 lacking = {sign for sign in text if sign > "\u2e80"} - glyphs - mono - {"🙂"}
                 assert not lacking, (name, lacking)
+    viewer = (site / "zh" / "viewer.js").read_text(encoding="utf-8")
+    assert {sign for sign in viewer if sign > "\u2e80"} - glyphs == set()
     index = parsed(site / "zh" / "index.html")
     assert index.h1.get_text() == "读得懂、跑得通、信得过的 Transformer"
     assert index.find("a", string="从 00 开始")["href"] == "00_setup.html"
@@ -723,6 +725,15 @@ def test_the_attention_viewer_shows_other_heads(open_page, name):
     assert after != before and sum(after) == pytest.approx(100, abs=5)
     viewer.get_by_label("kind", exact=True).select_option("decoder")
     assert shares()[2:] == [0] * (len(shares()) - 2)  # it does not look ahead
+
+
+def test_the_attention_viewer_speaks_the_language_of_its_page(open_page):
+    page = open_page("zh/04_multi_head_attention.html")
+    viewer = page.locator("figure .attention-viewer")
+    viewer.get_by_label("头", exact=True).select_option(label="2")
+    viewer.get_by_label("种类", exact=True).select_option(label="解码器")
+    expect(viewer).to_contain_text("发问（查询）")
+    assert not re.search("query|Point at|mean", viewer.inner_text())
 
 
 def test_without_scripts_nothing_else_is_missing(open_page):

@@ -480,6 +480,9 @@ def test_the_page_speaks_chinese_too(opened):
     for _ in each_scene(page):
         assert not re.search(r"[A-Za-z]{3,}( [A-Za-z]{3,}){4}", page.locator("h2").inner_text())
     expect(page.locator("#told")).to_contain_text("训练了 2,600 步，用了 30,279 对句子。")
+    page.locator("#scenes button").nth(1).click()
+    page.locator("summary").click()
+    expect(page.locator(".attention-viewer")).to_contain_text("发问（查询）")
     page.get_by_role("link", name="English").click()
     expect(page.locator("#stage h2")).to_have_text("The sentence becomes numbers")
 

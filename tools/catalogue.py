@@ -33,8 +33,10 @@ PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
 SITE = ("tools/pages_layout.html.j2", "tools/pages.html.j2", "tools/pages_index.html.j2",
         "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py",
-        "notebooks/support/page/index.html", "notebooks/support/page/page.js")  # fmt: skip
-PAGE_FILES = SITE[-2:]  # of the translating page, which has its words with it
+        "notebooks/support/page/index.html", "notebooks/support/page/page.js",
+        "notebooks/support/attention_viewer.js")  # fmt: skip
+PAGE_FILES = SITE[-3:]  # of the translating page, which has its words with it
+VIEWER = SITE[-1]  # stands in notebooks and on pages, too
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|\b(?:said|claim) = "([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 FENCE = re.compile(r"^(```|\$\$)")
@@ -198,7 +200,11 @@ def translated(text, found):
 
 
 def in_language(language, name, text):
-    """The text of a file, a notebook or a page of those in `sources`, in a language."""
+    """The text of a file in a language: of a notebook or a page of `sources`, or of the viewer."""
+    if name == VIEWER:
+        found = translations(language, "site")
+        own = lambda word: word[0].replace(word[1], found.get(word[1], word[1]))
+        return re.sub(r'\bword\(\s*"([^"]+)"', own, text)
     if catalogue_of(name) not in sources() or name == SITE[0]:
         return text
     found = translations(language, catalogue_of(name))
@@ -340,7 +346,7 @@ def write(language, out):
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, path)
-        if name.endswith((".ipynb", ".md")) or name == "Makefile":
+        if name.endswith((".ipynb", ".md", ".js")) or name == "Makefile":
             text = path.read_text(encoding="utf-8")
             patterns = [TEACHERS] if name == "README.md" else []
             if name == "Makefile":

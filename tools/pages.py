@@ -24,7 +24,7 @@ from notebooks.support.errors import InputError, run_command  # first: Ctrl-C is
 
 # isort: split
 import nbformat
-from catalogue import blocks, in_language, sources, translations
+from catalogue import VIEWER, blocks, in_language, sources, translations
 from grade import FOLDED
 from jinja2 import FileSystemLoader, pass_context
 from nbconvert import HTMLExporter
@@ -237,9 +237,9 @@ def section_of(text, heading):
     return found[1]
 
 
-def viewer_script():
+def viewer_script(edition):
     """The attention viewer as a script that a page can load from the disk: it exports nothing."""
-    script = (ROOT / "notebooks" / "support" / "attention_viewer.js").read_text(encoding="utf-8")
+    script = edition.text(VIEWER, (ROOT / VIEWER).read_text(encoding="utf-8"))
     viewer, exports, rest = script.partition("export default { render };")
     if not exports or rest.strip():
         raise InputError("attention_viewer.js does not end by exporting `render`")
@@ -259,7 +259,6 @@ def build(root, folder, translator, solutions=False, address=""):
     for name in ("css", "js"):
         there = "style.css" if name == "css" else "pages.js"
         shutil.copyfile(TOOLS / f"pages.{name}", folder / there)
-    (folder / "viewer.js").write_text(viewer_script(), encoding="utf-8")
     shutil.move(translator, folder / "translator")
     (folder / LIST).write_text("\n".join(contents(folder)), encoding="utf-8")
     return count
@@ -346,8 +345,10 @@ def write_edition(root, site, edition, other, solutions, address):
         (folder / name).write_text(text, encoding="utf-8")
     for name, content in images.items():
         (site / "images" / name).write_bytes(content)
-    (folder / "search.js").write_text(index, encoding="utf-8")
-    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values()))}
+    viewer = viewer_script(edition)
+    for name, text in (("search.js", index), ("viewer.js", viewer)):
+        (folder / name).write_text(text, encoding="utf-8")
+    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values())), *viewer}
     text = "".join(sorted(characters))
     if edition.lang == "en":
         write_fonts(folder / "fonts", text, FONTS)

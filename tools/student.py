@@ -126,7 +126,7 @@ def without_solutions(name, text):
 def write_copy(out, in_language=lambda name, text: text):
     """Writes the copy to the new folder `out`, all of it or nothing.
 
-    `in_language` gives the text of a notebook or a page in the copy's language.
+    `in_language` gives the text of a file in the copy's language.
     """
     if os.path.lexists(out):
         raise CopyError(
@@ -139,7 +139,7 @@ def write_copy(out, in_language=lambda name, text: text):
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
-            if name in CHANGES or name.endswith((".ipynb", ".md")):
+            if name in CHANGES or name.endswith((".ipynb", ".md", ".js")):
                 text = changed(name, path.read_text(encoding="utf-8"))
                 text = without_solutions(name, text) if name.endswith(".ipynb") else text
                 text = in_language(name, text)

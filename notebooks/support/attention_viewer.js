@@ -5,9 +5,14 @@
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 30, TOP = 40, WIDTH = 760; // pixels
 const SIDES = {
-  query: { title: "asks (query)", text: 250, anchor: "end", line: 262, share: 20 },
-  key: { title: "is looked at (key)", text: 510, anchor: "start", line: 498, share: 740 },
+  query: { text: 250, anchor: "end", line: 262, share: 20 },
+  key: { text: 510, anchor: "start", line: 498, share: 740 },
 };
+
+// A copy of the course in another language has other texts between these quotes; the translating page has its own `_`.
+const word = (text) => (typeof _ === "function" ? _(text) : text);
+const titleOf = (side) => (side === "query" ? word("asks (query)") : word("is looked at (key)"));
+const nameOf = (kind) => ({ encoder: word("encoder"), decoder: word("decoder"), cross: word("cross") })[kind] ?? kind;
 
 function svg(parent, tag, attributes, text = "") {
   const node = document.createElementNS(SVG, tag);
@@ -27,14 +32,14 @@ function chosenWeights(model) {
   return heads[0].map((row, query) => row.map((_, key) => mean(query, key)));
 }
 
-/** A labelled list of choices for one property of the model. */
-function chooser(model, name, options) {
+/** A labelled list of choices for the property `name` of the model. */
+function chooser(model, name, title, options) {
   const label = document.createElement("label");
   label.style.marginRight = "24px";
   const select = label.appendChild(document.createElement("select"));
-  label.prepend(`${name} `);
+  label.prepend(`${title} `);
   select.style.font = "inherit";
-  select.setAttribute("aria-label", name);
+  select.setAttribute("aria-label", title);
   for (const [value, text] of options) select.add(new Option(text, value, false, String(value) === String(model.get(name))));
   select.onchange = () => {
     model.set(name, name === "kind" ? select.value : Number(select.value));
@@ -50,9 +55,9 @@ function controls(model) {
   const numbers = (list) => list.map((_, index) => [index + 1, index + 1]);
   const line = document.createElement("div");
   line.append(
-    chooser(model, "kind", Object.keys(maps).map((kind) => [kind, kind])),
-    chooser(model, "layer", numbers(weights)),
-    chooser(model, "head", [[0, "mean of all"], ...numbers(weights[0])]),
+    chooser(model, "kind", word("kind"), Object.keys(maps).map((kind) => [kind, nameOf(kind)])),
+    chooser(model, "layer", word("layer"), numbers(weights)),
+    chooser(model, "head", word("head"), [[0, word("mean of all")], ...numbers(weights[0])]),
   );
   return line;
 }
@@ -96,7 +101,8 @@ function picture(model, kept) {
   };
 
   for (const [side, names] of [["query", queries], ["key", keys]]) {
-    const { title, text, anchor, share } = SIDES[side];
+    const { text, anchor, share } = SIDES[side];
+    const title = titleOf(side);
     const font = { "text-anchor": anchor, fill: "currentColor" };
     svg(root, "text", { ...font, x: text, y: 18, "font-style": "italic" }, title);
     names.forEach((name, number) => {
@@ -142,9 +148,9 @@ function render({ model, el }) {
     Object.assign(box.style, { font: "16px sans-serif", overflowX: "auto" });
     const hint = document.createElement("div");
     hint.style.opacity = 0.75;
-    hint.textContent =
-      "Point at a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it. " +
-      "A click keeps it.";
+    hint.textContent = word(
+      "Point at a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it. A click keeps it.",
+    );
     box.append(controls(model), picture(model, kept), hint);
     const focused = el.querySelector("select:focus")?.getAttribute("aria-label");
     el.replaceChildren(box);
