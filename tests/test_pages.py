@@ -620,7 +620,7 @@ LOOKED_AT = [
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", LOOKED_AT)
+@pytest.mark.parametrize("name", [*LOOKED_AT, "zh/03_positional_encoding.html", "zh/13_loss.html"])
 def test_a_browser_without_network_shows_everything(open_page, name, width):
     report = open_page(name, width).evaluate(SEEN)
     assert report.pop("loaded") >= 1, name

@@ -65,6 +65,10 @@ FONTS = {
 # letters for single ones; signs of the style sheet and of the list of what a search found.
 DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
+# No line may end between a formula and its bracket or comma; between Chinese words it may anywhere.
+BESIDE = r"[^\s<>\u2e80-\uffff]*"
+TOGETHER = rf"([（“]?{BESIDE}<math>.*?</math>{BESIDE}[，。；：、）”？！]*)"
+
 
 class Edition:
     """The site in a language: English, or one that has a folder in `translations`."""
@@ -116,9 +120,7 @@ class Exporter(HTMLExporter):
         """The HTML of Markdown in the file `source` of the resources; its headings go there."""
         about = resources["source"], self.pages, self.images, resources["headings"]
         page = MarkdownWithMath(renderer=Renderer(*about, self.edition)).render(source)
-        # no line may end between a formula and its bracket or comma
-        formula = r"([^\s<>]*<math>.*?</math>[^\s<>]*)"
-        return re.sub(formula, r'<span class="unbroken">\1</span>', page)
+        return re.sub(TOGETHER, r'<span class="unbroken">\1</span>', page)
 
     def index(self, resources):
         """The first page of the site."""
@@ -327,7 +329,8 @@ def write_edition(root, site, edition, other, solutions, address):
     said = "Seventeen lessons build an English-to-Chinese translator from raw text to beam search."
     claim = "Every class is written by hand, every claim is checked by a cell that runs."
     first = common("index.html") | {"source": root / "README.md", "following": link(paths[0])}
-    first["description"] = f"{edition.word(said)} {edition.word(claim)}"
+    between = "" if edition.lang == "zh-CN" else " "  # no space follows a Chinese full stop
+    first["description"] = between.join([edition.word(said), edition.word(claim)])
     first["map"] = series_map([pages[path] for path in paths], edition.word)
     first["lessons"] = [
         {"page": pages[path], "title": titles[path], **about} for path, about in lessons.items()
