@@ -734,6 +734,8 @@ def test_the_attention_viewer_speaks_the_language_of_its_page(open_page):
     viewer.get_by_label("种类", exact=True).select_option(label="解码器")
     expect(viewer).to_contain_text("发问（查询）")
     assert not re.search("query|Point at|mean", viewer.inner_text())
+    word = viewer.locator("svg text").first  # is drawn in the font that comes along
+    expect(word).to_have_css("font-family", re.compile('^"Course CJK"'))
 
 
 def test_without_scripts_nothing_else_is_missing(open_page):

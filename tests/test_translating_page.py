@@ -76,6 +76,8 @@ def test_every_chinese_sign_has_a_gloss_and_a_glyph(folder):
     assert list(glosses) == signs
     assert [sign for sign, gloss in glosses.items() if not 0 < len(gloss) <= 16] == []
     glyphs = TTFont(folder / "chinese.woff").getBestCmap()
+    page = (folder / "index.html").read_text(encoding="utf-8")  # speaks Chinese, too
+    assert {sign for sign in page if ord(sign) > 0x2E80 and ord(sign) not in glyphs} == set()
     assert [sign for sign in signs if ord(sign) > 0x2E80 and ord(sign) not in glyphs] == []
 
 

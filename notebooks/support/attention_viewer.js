@@ -145,7 +145,7 @@ function render({ model, el }) {
   const draw = () => {
     const box = document.createElement("div");
     box.className = "attention-viewer";
-    Object.assign(box.style, { font: "16px sans-serif", overflowX: "auto" });
+    Object.assign(box.style, { fontSize: "16px", overflowX: "auto" });
     const hint = document.createElement("div");
     hint.style.opacity = 0.75;
     hint.textContent = word(

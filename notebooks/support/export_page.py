@@ -73,9 +73,11 @@ def export_page(run, out):
     temporary = fresh_name(out)
     try:
         temporary.mkdir(parents=True)
-        write_whole(temporary / "index.html", page())
+        text = page()
+        written = {sign for sign in text if not sign.isascii()}.union(*file["settings"]["target"])
+        write_whole(temporary / "index.html", text)
         write_whole(temporary / "weights.js", f"const WEIGHTS = {json.dumps(file)};\n")
-        write_whole(temporary / "chinese.woff", chinese_font("".join(file["settings"]["target"])))
+        write_whole(temporary / "chinese.woff", chinese_font("".join(sorted(written))))
         check_place(out)
         shutil.rmtree(out, ignore_errors=True)
         temporary.rename(out)
