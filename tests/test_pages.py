@@ -442,6 +442,8 @@ def test_the_chinese_pages_stand_beside_the_english_ones(site, pages):
             if not text.find_parent(["script", "math"]):
                 lacking = {sign for sign in text if sign > "\u2e80"} - glyphs - mono - {"🙂"}
                 assert not lacking, (name, lacking)
+        for text in page.main.find_all(string=re.compile(r"\*")):  # emphasis that did not end
+            assert text.find_parent(["pre", "code", "script", "math"]), (name, text)
     viewer = (site / "zh" / "viewer.js").read_text(encoding="utf-8")
     assert {sign for sign in viewer if sign > "\u2e80"} - glyphs == set()
     index = parsed(site / "zh" / "index.html")
