@@ -922,7 +922,8 @@ def test_no_code_of_a_strangers_folder_runs(tmp_path):
     for name in ("tqdm", "torch", "numpy", "translate"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
     for program in (["-m", "notebooks.translation"], [ROOT / "translate.py"]):
-        done = run_python(*program, "--run", ".", "Hello.", cwd=tmp_path)
+        # whoever sets it to "." asks for that folder himself
+        done = run_python(*program, "--run", ".", "Hello.", cwd=tmp_path, PYTHONPATH="")
         assert done.returncode == 2 and "planted" not in done.stderr, done.stderr
 
 

@@ -98,6 +98,7 @@ def test_a_record_of_one_step_after_a_stop_has_its_rate(
     assert_same_run(straight, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")  # its steps are not taken
 def test_a_records_time_holds_the_wait_for_a_gpu(small_data, tmp_path, monkeypatch):
     class Queued(float):
         """A loss that a GPU has not computed yet."""
