@@ -1,14 +1,14 @@
-"""What every notebook needs besides the model: device, data type, seeds, files written whole, and
-the checks of the exercises. The figures are in notebooks/support/pictures.py."""
+"""What every notebook needs besides the model: where to compute, and the checks of the exercises.
+
+The figures are in notebooks/support/pictures.py.
+"""
 
 import functools
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent
@@ -51,13 +51,6 @@ def mps_computes_right():
     told = done.stdout or "Apple's GPU is not used: comparing it with the CPU failed\n"
     print(told, end="", file=sys.stderr)
     return done.returncode == 0
-
-
-def seed_everything(seed):
-    """Makes Python's, NumPy's and PyTorch's random numbers the same in every run."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def check(name):
