@@ -8,7 +8,6 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import parent_process
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 from notebooks.data_preparation import parse_tsv, read_pairs
 from notebooks.support import text_files
 from notebooks.support.errors import InputError
-from notebooks.support.files import read_json, regular
+from notebooks.support.files import regular
 from notebooks.support.languages import NAMES
 from notebooks.support.text_files import (
     decode_line,
@@ -28,22 +27,13 @@ from notebooks.support.text_files import (
 
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
-PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd"}
-SAVED = "dataset_dict.json"  # in the folder of a data set that `datasets` has saved
 
 
 def list_files(folder, split, config):
-    """All files of a split by their format: {extension: paths}.
-
-    A data set saved by `datasets` has the extension "saved".
-    """
-    folder = Path(folder)
+    """All files of a split by their format: {extension: paths}."""
     kinds = ("tsv", "json", "jsonl", config.src)
-    texts = [kind + packing for kind in kinds for packing in PACKINGS]
+    texts = [kind + packing for kind in kinds for packing in ("", ".gz")]
     found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
-    if (folder / SAVED).exists():
-        names = {"dev": ["dev", "validation"]}.get(split, [split])
-        found["saved"] = [folder / name for name in names if (folder / name).is_dir()][:1]
     return {name: paths for name, paths in found.items() if paths}
 
 
@@ -58,10 +48,8 @@ def find_files(folder, split, config):
             f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
         )
     if not found:
-        names = f"{split}.tsv, {split}.jsonl, or {split}.{config.src} with {split}.{config.tgt}"
-        if (Path(folder) / SAVED).exists():
-            names = f"{split}, though it is a saved data set"
-        raise InputError(f"{folder}: holds no {names}")
+        texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
+        raise InputError(f"{folder}: holds no {texts} (each also as .gz), and no {split}.parquet")
     extension, paths = found.popitem()
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
@@ -81,17 +69,17 @@ def raw_lines(path):
 
     Raises InputError if the file is damaged.
     """
-    packing = PACKINGS.get(path.suffix)
+    packed = path.suffix == ".gz"
     try:
-        if packing:
-            file = io.BufferedReader(pa.input_stream(str(path), compression=packing))
+        if packed:
+            file = io.BufferedReader(pa.input_stream(str(path), compression="gzip"))
         else:
             file = open(path, "rb")
         with file:
             for line in split_lines(file):
                 yield line if len(line) < text_files.LINE_BYTES else b""
     except OSError as error:
-        raise damaged(path, error) if packing else error from None
+        raise damaged(path, error) if packed else error from None
 
 
 def damaged(path, error):
@@ -121,14 +109,9 @@ def aligned_lines(path, other):
 
 
 def table_batches(path):
-    """Yields the record batches of a Parquet file, or of the Arrow files of a saved split."""
-    if path.is_file():
-        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            yield from file.iter_batches(batch_size=TABLE_ROWS, use_threads=False)
-        return
-    for part in read_json(path / "state.json")["_data_files"]:
-        with pa.OSFile(str(regular(path / Path(part["filename"]).name))) as file:
-            yield from pa.ipc.open_stream(file)
+    """Yields the record batches of a Parquet file."""
+    with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+        yield from file.iter_batches(batch_size=TABLE_ROWS, use_threads=False)
 
 
 def check_table(path):
@@ -185,7 +168,7 @@ def table_rows(path, config):
 
 def read_rows(extension, file, config):
     """Yields the rows of one file as lists of texts: a line, or a text of each side."""
-    if extension in ("saved", "parquet"):
+    if extension == "parquet":
         return table_rows(*file, config)
     if len(file) == 2:
         return aligned_lines(*file)

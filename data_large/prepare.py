@@ -228,8 +228,6 @@ def fingerprint(data, config, tokenizers=None):
     parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
     for split in present_splits(data, config):
         paths = [path for file in find_files(data, split, config)[1] for path in file]
-        if paths[0].is_dir():  # a data set that `datasets` has saved
-            paths = sorted(path for path in paths[0].rglob("*") if path.is_file())
         parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
