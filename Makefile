@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
+STARTED := $(shell date +%s)
 
 .PHONY: help run translate test lab translator bench bench-full train-large
 
@@ -17,10 +18,7 @@ translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, el
 	@$(BIN)/python translate.py "$(TEXT)"
 
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest tests/
-	$(BIN)/python -m pytest --nbval notebooks/
+	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
 
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab notebooks/00_setup.ipynb
