@@ -1,6 +1,6 @@
 """The course in another language: its prose as gettext catalogues, `translations/LANGUAGE/*.po`.
 
-    python tools/catalogue.py update|check|write [LANGUAGE]
+    python tools/catalogue.py update|check|write [LANGUAGE] [--complete]
 
 A message is a block of Markdown: a paragraph, a list, a table, a heading. Code, outputs and
 formulas that stand alone are the English notebook's. There is no second set of notebooks: a copy
@@ -282,21 +282,21 @@ def terms_of(language):
 
 
 def check(language):
-    """All that is wrong with a language's catalogues, a line each."""
-    found, terms = [], terms_of(language)
+    """What is wrong with a language's catalogues, and what is not translated, a line each."""
+    found, missing, terms = [], [], terms_of(language)
     for name, source in sources().items():
         entries = {entry.msgid: entry for entry in read(language, name)}
         for text in messages(source):
             entry, begin = entries.get(text), " ".join(text.split())[:40]
             if entry is None or not entry.msgstr or entry.fuzzy:
-                found.append(f"{name}: {begin}: not translated")
+                missing.append(f"{name}: {begin}: not translated")
             elif "differs" not in entry.tcomment:
                 wrong = faults(text, entry.msgstr, terms)
                 found += [f"{name}: {begin}: {one}" for one in wrong]
     for path, text in front_pages(language).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             found.append(f"{path.name} is old: run tools/catalogue.py update")
-    return found
+    return found, missing
 
 
 def front_pages(language):
@@ -365,6 +365,8 @@ def main(arguments=None):
     parser.add_argument("task", choices=("update", "check", "write"))
     parser.add_argument("language", nargs="?", default="zh_CN")
     parser.add_argument("--out", type=Path, help="where `write` writes the course")
+    meaning = "`check` refuses blocks without a translation, and those to look over"
+    parser.add_argument("--complete", action="store_true", help=meaning)
     given = parser.parse_args(arguments)
     if given.task == "update":
         empty, fuzzy = update(given.language)
@@ -373,9 +375,11 @@ def main(arguments=None):
         print(f"{given.language}: {empty} blocks without a translation, {fuzzy} to look over")
         return 0
     if given.task == "check":
-        found = check(given.language)
-        print("\n".join(found) or f"{given.language}: all blocks are translated, nothing is wrong")
-        return 1 if found else 0
+        wrong, missing = check(given.language)
+        wrong += missing if given.complete else []
+        state = f"{len(missing) or 'no'} blocks to translate or look over"
+        print("\n".join(wrong) or f"{given.language}: nothing is wrong, {state}")
+        return 1 if wrong else 0
     out = given.out or ROOT / "chinese"
     left = write(given.language, out)
     print(f"{out}: the course in {given.language}. In it: make lab")
