@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -65,6 +66,12 @@ def run_python(*arguments, cwd=ROOT, stdin=None, **environment):
     environment = {**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", **environment}
     options = dict(capture_output=True, text=True, encoding="utf-8", timeout=300)
     return subprocess.run(command, cwd=cwd, input=stdin, env=environment, **options)
+
+
+def start_with_ctrl_c(command, **options):
+    """A process that heeds Ctrl-C, as a terminal starts it; in a script's background none does."""
+    heed = None if os.name == "nt" else lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, preexec_fn=heed, **options)
 
 
 def read_records(run):

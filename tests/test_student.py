@@ -22,7 +22,6 @@ import pytest
 import student
 from conftest import ROOT, run_python
 from grade import NOTEBOOKS, exercises
-from nbclient import NotebookClient
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
@@ -44,12 +43,6 @@ def original(tmp_path_factory):
     return out
 
 
-@pytest.fixture
-def copy(original, tmp_path):
-    """A copy to be filled."""
-    return shutil.copytree(original, tmp_path / "anna")
-
-
 def handed_in(original, folder, *names):
     """A copy of which these notebooks were handed in, and no other."""
     ours = original / "notebooks"
@@ -60,20 +53,12 @@ def handed_in(original, folder, *names):
     return folder
 
 
-def results(folder, *names):
-    """(result, hint) of each exercise of these notebooks."""
-    return [(one.result, one.hint) for one in grade.grade(folder) if one.notebook in names]
-
-
-def read(folder, name):
-    return nbformat.read(folder / "notebooks" / f"{name}.ipynb", as_version=4)
-
-
 def edit(folder, name, change):
     """Saves a notebook after `change(cells)`."""
-    notebook = read(folder, name)
+    path = folder / "notebooks" / f"{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
     change(notebook.cells)
-    nbformat.write(notebook, folder / "notebooks" / f"{name}.ipynb")
+    nbformat.write(notebook, path)
 
 
 def fill(folder, name, *answers):
@@ -100,17 +85,23 @@ def solutions(name):
     return [exercise.solution for exercise in exercises(ROOT / "notebooks" / f"{name}.ipynb")]
 
 
+def stated(name, number, statement):
+    """The hole of an exercise with a statement where the answer belongs."""
+    hole = exercises(ROOT / "notebooks" / f"{name}.ipynb")[number - 1].hole
+    return hole.replace("raise NotImplementedError", statement)
+
+
 def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original):
     for path in NOTEBOOKS:
-        ours, theirs = nbformat.read(path, as_version=4), read(original, path.stem)
+        ours, theirs = (nbformat.read(place / path.name, as_version=4)
+                        for place in (path.parent, original / "notebooks"))  # fmt: skip
         nbformat.validate(theirs)
         assert theirs.metadata == ours.metadata
         code = lambda book: [cell.source for cell in book.cells if cell.cell_type == "code"]
         assert code(ours) == code(theirs)
         assert len(ours.cells) - len(theirs.cells) == len(exercises(path))
-        holes = grade.tagged(theirs.cells, "exercise")
-        assert [hole.source for hole in holes] == [exercise.hole for exercise in exercises(path)]
-        assert all("raise NotImplementedError" in hole.source for hole in holes)
+        holes = [hole.source for hole in grade.tagged(theirs.cells, "exercise")]
+        assert holes == [exercise.hole for exercise in exercises(path)]
         for cell in theirs.cells:
             assert set(cell.metadata) <= {"tags"} and not cell.get("outputs")
             assert cell.get("execution_count") is None
@@ -149,9 +140,7 @@ def test_the_rest_of_the_project_is_there_and_nothing_of_the_teacher(original):
 def test_readme_and_notebooks_promise_only_what_is_there(original):
     makefile = (original / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))
-    assert targets == set(
-        "help run translate test lab translator bench bench-full train-large".split()
-    )
+    assert {"run", "translate", "test", "lab"} <= targets and "student" not in targets
     assert "tools" not in makefile and "nbval" not in makefile and "ruff" not in makefile
     for path in (*original.rglob("*.md"), *original.rglob("*.ipynb")):
         text = path.read_text(encoding="utf-8")
@@ -159,19 +148,17 @@ def test_readme_and_notebooks_promise_only_what_is_there(original):
         assert set(named) <= targets, path
         if path.suffix == ".ipynb":  # in code `](` is a call
             cells = nbformat.reads(text, as_version=4).cells
-            prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        else:
-            prose = text
-        for link in re.findall(r"\]\(([^)#\s:\\]+)\)", prose):
+            text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for link in re.findall(r"\]\(([^)#\s:\\]+)\)", text):
             assert (path.parent / link).exists(), (path, link)
         for file in re.findall(r"\btests/[\w/]+\.py", text):
             assert (original / file).exists(), (path, file)
     readme = (original / "README.md").read_text(encoding="utf-8")
-    assert "## Your copy" in readme
-    assert not [word for word in ("teacher", "nbval", "compared") if word in readme]
+    assert "## Your copy" in readme and "teacher" not in readme
 
 
-def test_an_edited_class_is_what_later_notebooks_use(copy):
+def test_an_edited_class_is_what_later_notebooks_use(original, tmp_path):
+    copy = shutil.copytree(original, tmp_path / "anna")
     replace_in(copy, LAYER_NORM, NORMALISED, f"0 * {NORMALISED}")
     program = (
         "import torch\n"
@@ -186,86 +173,81 @@ def test_an_edited_class_is_what_later_notebooks_use(copy):
     assert done.stdout == f"0.0\n{copy / 'data_small'}\n", done.stderr
 
 
-@pytest.mark.parametrize("name", [LAYER_NORM, SUBLAYER])
-def test_run_all_goes_through(original, name):
-    """Two quick notebooks; `make test` runs all of them, with the same holes."""
-    notebook = read(original, name)
-    client = NotebookClient(notebook, resources={"metadata": {"path": original / "notebooks"}})
-    client.execute(env={**os.environ, "PYTHONPATH": str(original), "OMP_NUM_THREADS": "1"})
-    printed = [cell.outputs[0].text for cell in grade.tagged(notebook.cells, "check")]
-    assert printed == ["Exercise 1: not filled yet\n", "Exercise 2: not filled yet\n"]
+def test_no_copy_is_written_over_a_folder_by_half_or_without_a_checkout(
+    tmp_path, monkeypatch, capsys
+):
+    def refusal(out):
+        assert student.main([str(out)]) == 2
+        return capsys.readouterr().err
 
-
-def test_a_folder_that_exists_is_refused(tmp_path, capsys):
-    (tmp_path / "mine.txt").write_text("kept")
-    assert student.main([str(tmp_path)]) == 2
-    message = (
-        f"student.py: {tmp_path} exists already, and was not changed. "
-        "Name another folder, or remove it\n"
-    )
-    assert capsys.readouterr().err == message
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_failure_leaves_nothing(tmp_path, monkeypatch, capsys):
-    def fails(notebook):
+    def full(notebook):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(student.nbformat, "writes", fails)
-    assert student.main([str(tmp_path / "out")]) == 2
-    assert "out was not written: the disk is full" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_git_or_a_checkout(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.txt").write_text("kept")
+    assert f"{tmp_path} exists already" in refusal(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(student.nbformat, "writes", full)
+        assert "the disk is full" in refusal(tmp_path / "out")
     monkeypatch.setattr(student, "ROOT", tmp_path)
-    assert student.main([str(tmp_path / "out")]) == 2
-    message = capsys.readouterr().err
-    assert f"{tmp_path} is no Git checkout" in message and message.count("\n") == 1
+    message = refusal(tmp_path / "out")
+    assert "is no Git checkout" in message and message.count("\n") == 1
     monkeypatch.setenv("PATH", "")
-    assert student.main([str(tmp_path / "out")]) == 2
-    assert "git is needed" in capsys.readouterr().err
+    assert "git is needed" in refusal(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_what_would_give_a_solution_away_is_refused():
     text = (ROOT / "notebooks" / "06_feed_forward.ipynb").read_text(encoding="utf-8")
-    with pytest.raises(student.CopyError, match="06, exercise 1: it is filled"):
+    with pytest.raises(student.CopyError, match="filled"):
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
-    told = "06: a folded solution is wanted for each of its 2 exercises"
-    with pytest.raises(student.CopyError, match=told):
+    with pytest.raises(student.CopyError, match="folded"):
         student.without_solutions("06", text.replace("<details>", "<div>"))
     with pytest.raises(student.CopyError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
 
 
-def test_an_untouched_copy_is_not_filled_yet(original, tmp_path, capsys):
+def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
+    """Nothing in a copy stops the class, or gives orders to the terminal."""
+    odd = handed_in(original, tmp_path / "odd\x1b[2J", LAYER_NORM)
+    raises = "raise SystemExit('\\ud800 \\x1b[31m red')"
+    fill(odd, LAYER_NORM, stated(LAYER_NORM, 1, raises), None)
+    (odd / "notebooks" / f"{SUBLAYER}.ipynb").write_text("\x1b[31m")
+    table = tmp_path / "grades.csv"
     before = sorted(original.rglob("*"))
-    assert grade.main([str(original), "--out", str(tmp_path / "grades.csv")]) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("not filled yet\n") == 35
-    assert "0 right, 0 not yet, 35 not filled yet, 0 not graded" in printed
-    rows = list(csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8-sig")))
-    assert len(rows) == 35 and {row["result"] for row in rows} == {"not filled yet"}
-    assert list(rows[11].values()) == [str(original), LAYER_NORM, "2", "not filled yet", ""]
+    assert grade.main([str(original), str(odd), "--out", str(table)]) == 0
     assert sorted(original.rglob("*")) == before
+    printed, written = capsys.readouterr().out, table.read_text(encoding="utf-8-sig")
+    assert "0 right, 0 not yet, 35 not filled yet, 0 not graded" in printed
+    assert "The class: 2 students" in printed
+    rows = list(csv.DictReader(written.splitlines()))
+    assert len(rows) == 70 and {row["result"] for row in rows[:35]} == {"not filled yet"}
+    assert list(rows[11].values()) == [str(original), LAYER_NORM, "2", "not filled yet", ""]
+    for text in (printed, written):
+        assert r"It stopped with SystemExit: \ud800 [31m red" in text
+        assert "\x1b" not in text
 
 
 OWN_CHECK = "def check(name):\n    return lambda asserts: 'right'\n\nprint('Exercise 1: right')"
 
 
-def test_a_filled_copy(copy):
+def test_a_filled_copy(original, tmp_path):
     """One copy with all that can happen, since each grading process has to import PyTorch anew."""
-    for name in ("00_setup", "03_positional_encoding", "15_training"):
+    copy = shutil.copytree(original, tmp_path / "anna")
+    for name in ("00_setup", POSITIONS, "15_training"):
         fill(copy, name, *solutions(name))
     attend, own_matrix = solutions("04_multi_head_attention")
     fill(copy, "04_multi_head_attention", attend.replace("/ math.sqrt(len(query))", ""), own_matrix)
+    # what an answer sets spoils no other: `count` below calls `id`
+    sets = (
+        "import builtins\nbuiltins.id = None\n"
+        "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float64)\n"
+    )
+    settings = "raise KeyError(torch.is_grad_enabled(), torch.get_default_dtype())"
+    fill(copy, LAYER_NORM, sets + solutions(LAYER_NORM)[0], stated(LAYER_NORM, 2, settings))
     # an edited class is what later notebooks import
     replace_in(copy, LAYER_NORM, NORMALISED, f"{NORMALISED} * 0 + 7")
-    mean = (
-        "def post_norm_layer(attention, feed_forward, norms, x, mask):\n"
-        "    raise KeyError(norms[0](x).mean().item())"
-    )
-    fill(copy, ENCODER, None, mean)
+    mean = stated(ENCODER, 2, "raise KeyError(norms[0](x).mean().item())")
+    fill(copy, ENCODER, stated(ENCODER, 1, "return bytearray(1 << 40)"), mean)
     # a magic, a picture, a variable of another cell: they work in Jupyter, and are no mistakes
     count, rezero = solutions(SUBLAYER)
     count += "\n%timeit 1 + 1\nprint(of_another_cell)\ndisplay(3)"
@@ -291,61 +273,73 @@ def test_a_filled_copy(copy):
     fill(copy, "16_translation", None, "answer = 1")
     replace_in(copy, "16_translation", "class Translator:", "class Translator(:")
 
-    found = {(one.notebook[:2], one.exercise): (one.result, one.hint) for one in grade.grade(copy)}
-    right = [("00", 1), ("00", 2), ("03", 1), ("03", 2), ("04", 2), ("07", 1), ("07", 2)]
-    assert {key: found[key] for key in right} == dict.fromkeys(right, ("right", ""))
-    empty = [("01", 1), ("05", 2), ("06", 1), ("08", 1), ("11", 2)]
-    assert {key: found[key] for key in empty} == dict.fromkeys(empty, ("not filled yet", ""))
-    assert found["04", 1] == ("not yet", "the scores were not divided by √d_k")
+    grades = {(one.notebook[:2], one.exercise): (one.result, one.hint) for one in grade.grade(copy)}
+    right = [("00", 1), ("00", 2), ("03", 1), ("03", 2), ("04", 2), ("05", 1), ("07", 1), ("07", 2)]
+    assert {key: grades[key] for key in right} == dict.fromkeys(right, ("right", ""))
+    # a hole is not run, even where its notebook cannot run
+    empty = [("01", 1), ("06", 1), ("09", 1), ("11", 2), ("16", 1)]
+    assert {key: grades[key] for key in empty} == dict.fromkeys(empty, ("not filled yet", ""))
+    assert grades["04", 1] == ("not yet", "the scores were not divided by √d_k")
+    assert grades["05", 2] == ("not yet", "It stopped with KeyError: (True, torch.float32)")
     hint = "It stopped with NameError: name 'GatedFeedForward' is not defined"
-    assert found["06", 2] == ("not yet", hint)
-    assert found["08", 2] == ("not yet", "It stopped with KeyError: 7.0")
+    assert grades["06", 2] == ("not yet", hint)
+    assert grades["08", 2] == ("not yet", "It stopped with KeyError: 7.0")
     tags = "cells tagged exercise: 1 instead of 2; restore the tags or the cells"
-    assert found["02", 1] == found["02", 2] == ("not graded", tags)
+    assert grades["02", 1] == grades["02", 2] == ("not graded", tags)
     missing = f"{copy / 'notebooks' / '12_label_smoothing.ipynb'}: missing"
-    assert found["12", 1] == ("not graded", missing)
-    assert found["14", 2][0] == "not graded" and "JSON" in found["14", 2][1]
+    assert grades["12", 1] == ("not graded", missing)
+    assert grades["14", 2][0] == "not graded" and "JSON" in grades["14", 2][1]
     # 12 and 14, which 15 imports, are the course's then
-    assert [found["15", number][0] for number in (1, 2, 3)] == ["right"] * 3
+    assert [grades["15", number][0] for number in (1, 2, 3)] == ["right"] * 3
     wrong = r"It stopped with SyntaxError: .*16_translation.ipynb, cell \d+"
-    assert re.match(wrong, found["16", 2][1])
-    assert len(found) == 35
+    assert re.match(wrong, grades["16", 2][1])
+    assert len(grades) == 35
+    if os.name != "nt":  # Windows has no limit of memory
+        assert grades["08", 1][0] == "not yet" and "MemoryError" in grades["08", 1][1]
 
 
 def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_in(
     original, tmp_path, monkeypatch
 ):
-    copy = tmp_path / "ben"
-    shutil.copytree(original / "notebooks", copy / "notebooks")
-    monkeypatch.setattr(grade, "LIMIT", 5)
-    two = [path for path in NOTEBOOKS if path.stem in (LAYER_NORM, SUBLAYER)]
-    monkeypatch.setattr(grade, "NOTEBOOKS", two)
-    fill(copy, LAYER_NORM, "import time\nwhile True:\n    time.sleep(1)", solutions(LAYER_NORM)[1])
-    exits = "class ReZero:\n    def __init__(self):\n        exit()"
-    fill(copy, SUBLAYER, "import os\nos._exit(3)", exits)
+    names = (POSITIONS, LAYER_NORM, FEED_FORWARD, SUBLAYER)
+    monkeypatch.setattr(grade, "LIMIT", 8)
+    monkeypatch.setattr(grade, "NOTEBOOKS", [path for path in NOTEBOOKS if path.stem in names])
+    copy = handed_in(original, tmp_path / "ben", *names)
+    fill(copy, POSITIONS, "import os\nos._exit(3)", stated(POSITIONS, 2, "exit()"))
+    # an export cell that loops is waited for once, though two notebooks import it
+    replace_in(copy, LAYER_NORM, "class LayerNorm", "while True:\n    pass\n\n\nclass LayerNorm")
+    fill(copy, LAYER_NORM, *solutions(LAYER_NORM))
+    fill(copy, FEED_FORWARD, "while True:\n    pass", solutions(FEED_FORWARD)[1])
+    fill(copy, SUBLAYER, *solutions(SUBLAYER))
+    halted = "import of notebooks.layer_norm halted; None in sys.modules"
+    reason = f"{LAYER_NORM} was stopped after 8 s: an endless loop?"
+    late = ("not yet", f"It stopped with ModuleNotFoundError: {halted} ({reason})")
     assert [(one.result, one.hint) for one in grade.grade(copy)] == [
-        ("not yet", "It was stopped after 5 s: an endless loop?"),
-        ("right", ""),
         ("not yet", "It ended Python itself, with exit status 3"),
         ("not yet", "It stopped with SystemExit: None"),
+        late,
+        late,
+        ("not yet", "It was stopped after 8 s: an endless loop?"),
+        ("right", ""),
+        late,
+        late,
     ]
     # without it Python would take the course's own notebooks
     (copy / "notebooks" / "__init__.py").unlink()
     assert {one.result for one in grade.grade(copy)} == {"not graded"}
 
 
-def test_grading_a_folder_that_is_none(tmp_path, capsys):
-    no_place = [str(ROOT), "--out", str(tmp_path / "no" / "grades.csv")]
-    folder = [str(ROOT), "--out", str(tmp_path)]
-    for arguments in ([str(tmp_path)], ["no/where"], no_place, folder):
-        with pytest.raises(SystemExit) as stopped:
-            grade.main(arguments)
-        assert stopped.value.code == 2 and "grade.py: error: " in capsys.readouterr().err
+@pytest.mark.parametrize("arguments", [["no/where"], [str(ROOT), "--out", str(ROOT)]])
+def test_grading_a_folder_that_is_none(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        grade.main(arguments)
+    assert stopped.value.code == 2 and "grade.py: error: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_no_cell_of_the_table_is_a_formula(text):
-    assert grade.cell(text) == f"'{text}" and grade.cell("right") == "right"
+def test_no_cell_of_the_table_is_a_formula():
+    for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"):
+        assert grade.cell(text) == f"'{text}"
+    assert grade.cell("right") == "right"
 
 
 def test_the_class_is_a_line_for_each_student_and_what_was_missed(capsys):
@@ -354,31 +348,22 @@ def test_the_class_is_a_line_for_each_student_and_what_was_missed(capsys):
         "ben": ["right", "not yet. forgot the mask", "not graded. missing"],
         "chao": ["not yet. other", "not yet. too slow", "right"],
     }
-    places = ("04_multi_head_attention", 1), ("04_multi_head_attention", 2), ("05_layer_norm", 1)
+    places = ("04_attention", 1), ("04_attention", 2), ("05_layer_norm", 1)
     grades = [
         grade.to_grade(name, *place, text)
         for name, texts in results.items()
         for place, text in zip(places, texts)
     ]
     grade.print_class(grades)
-    assert capsys.readouterr().out.splitlines() == [
-        "The class: 3 students, 3 exercises (+ right, - not yet, . not filled yet, ? not graded)",
+    assert capsys.readouterr().out.splitlines()[1:] == [
         "  anna  04 +-  05 .",
         "  ben   04 +-  05 ?",
         "  chao  04 --  05 +",
         "Right: 3 of 9; a student 1 to 1, the middle 1",
         "Most missed:",
-        "  04_multi_head_attention 2: 3 of 3; 2 x forgot the mask",
-        "  04_multi_head_attention 1: 1 of 3; 1 x other",
+        "  04_attention 2: 3 of 3; 2 x forgot the mask",
+        "  04_attention 1: 1 of 3; 1 x other",
     ]
-    grade.print_class([one for one in grades if one.result != "not yet"])
-    assert capsys.readouterr().out.splitlines()[-1] == "Nobody has a wrong answer"
-
-
-def test_what_is_still_the_hole_is_not_filled_even_where_its_notebook_cannot_run(copy):
-    replace_in(copy, "06_feed_forward", "class PositionwiseFeedForward", "class Other")
-    found = {(one.notebook[:2], one.exercise): one.result for one in grade.grade(copy)}
-    assert set(found.values()) == {"not filled yet"}
 
 
 def test_what_a_grading_process_sends_is_text_alone():
@@ -394,129 +379,14 @@ def test_what_a_grading_process_sends_is_text_alone():
     assert grade.heard(ours).startswith("not yet. 好")
 
 
-def test_a_copy_that_wants_too_much_memory_is_told(original, tmp_path, monkeypatch):
-    pytest.importorskip("resource", reason="Windows has no such limit")
-    copy = tmp_path / "eva"
-    shutil.copytree(original / "notebooks", copy / "notebooks")
-    two = [path for path in NOTEBOOKS if path.stem == LAYER_NORM]
-    monkeypatch.setattr(grade, "NOTEBOOKS", two)
-    greedy = "def rms_norm(*given):\n    return bytearray(1 << 40)"
-    fill(copy, LAYER_NORM, greedy, solutions(LAYER_NORM)[1])
-    found = [(one.result, one.hint) for one in grade.grade(copy)]
-    assert found[1] == ("right", "") and found[0][0] == "not yet" and "MemoryError" in found[0][1]
-
-
-def test_what_an_answer_sets_spoils_no_other(original, tmp_path):
-    copy = handed_in(original, tmp_path / "mia", POSITIONS, LAYER_NORM, SUBLAYER)
-    sets = (
-        "import builtins\nbuiltins.id = None\n"
-        "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float64)\n"
-    )
-    tells = "raise KeyError(torch.is_grad_enabled(), torch.get_default_dtype())"
-    answer = sets + solutions(LAYER_NORM)[0]
-    fill(copy, LAYER_NORM, answer, f"def norm_gradients(x, g):\n    {tells}")
-    fill(copy, SUBLAYER, *solutions(SUBLAYER))  # the first calls `id`
-    assert results(copy, LAYER_NORM, SUBLAYER) == [
-        ("right", ""),
-        ("not yet", "It stopped with KeyError: (True, torch.float32)"),
-        ("right", ""),
-        ("right", ""),
-    ]
-
-
 def test_grading_is_in_utf_8_whatever_the_environment_says(original, tmp_path):
     copy = handed_in(original, tmp_path / "kim", LAYER_NORM)
     prints = solutions(LAYER_NORM)[0].replace("    return x /", "    print('电')\n    return x /")
-    assert "电" in prints
-    fill(copy, LAYER_NORM, prints, "def norm_gradients(x, g):\n    raise KeyError('√')")
+    fill(copy, LAYER_NORM, prints, stated(LAYER_NORM, 2, "raise KeyError('√')"))
     done = run_python(GRADE, copy, PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
-    rows = [line.split(maxsplit=2) for line in done.stdout.splitlines() if LAYER_NORM in line]
-    assert [row[2].split(maxsplit=2) for row in rows] == [
-        ["right"],
-        ["not", "yet", "It stopped with KeyError: '√'"],
-    ], done.stderr
-
-
-def test_export_cells_that_loop_are_waited_for_once(original, tmp_path, monkeypatch):
-    monkeypatch.setattr(grade, "LIMIT", 10)
-    names = (LAYER_NORM, FEED_FORWARD, SUBLAYER)
-    copy = handed_in(original, tmp_path / "leo", POSITIONS, *names)
-    replace_in(copy, LAYER_NORM, "class LayerNorm", "while True:\n    pass\n\n\nclass LayerNorm")
-    for name in names:
-        fill(copy, name, *solutions(name))
-    halted = "import of notebooks.layer_norm halted; None in sys.modules"
-    reason = f"{LAYER_NORM} was stopped after 10 s: an endless loop?"
-    late = ("not yet", f"It stopped with ModuleNotFoundError: {halted} ({reason})")
-    right = ("right", "")  # 06 does not import it, 07 does
-    assert results(copy, *names) == [late, late, right, right, late, late]
-
-
-def test_half_a_message_is_not_waited_for(original, tmp_path):
-    copy = handed_in(original, tmp_path / "ute", LAYER_NORM)
-    writes_half = """
-def rms_norm(*given):
-    import gc
-    import os
-    from multiprocessing.connection import Connection
-
-    for thing in gc.get_objects():
-        if isinstance(thing, Connection):
-            os.write(thing.fileno(), b"\\0\\0\\0\\x20half")
-    while True:
-        pass
-"""
-    fill(copy, LAYER_NORM, writes_half, solutions(LAYER_NORM)[1])
-    done = run_python(GRADE, copy)  # in a process of its own, which can be ended
     rows = [" ".join(line.split()) for line in done.stdout.splitlines() if LAYER_NORM in line]
-    told = [f"{LAYER_NORM} 1 not yet It sent no verdict", f"{LAYER_NORM} 2 right"]
-    assert rows == told, done.stderr
-
-
-def test_no_oddity_of_a_student_stops_the_class_or_orders_the_terminal(original, tmp_path, capsys):
-    odd = handed_in(original, tmp_path / "odd\x1b[2J", LAYER_NORM)
-    raises = "raise SystemExit('\\ud800 \\x1b[31m red')"
-    fill(odd, LAYER_NORM, f"def rms_norm(*given):\n    {raises}", None)
-    (odd / "notebooks" / f"{SUBLAYER}.ipynb").write_text("\x1b[31m")
-    plain = handed_in(original, tmp_path / "plain", LAYER_NORM)
-    table = tmp_path / "grades.csv"
-    assert grade.main([str(odd), str(plain), "--out", str(table)]) == 0
-    printed = capsys.readouterr().out
-    written = table.read_text(encoding="utf-8-sig")
-    assert f"{plain}\n" in printed
-    for text in (printed, written):
-        assert r"It stopped with SystemExit: \ud800 [31m red" in text
-        assert "\x1b" not in text
-
-
-def test_the_table_is_written_whole_or_not_at_all(tmp_path):
-    pytest.importorskip("resource", reason="Windows has no such limit")
-    (tmp_path / "notebooks").mkdir()
-    table = tmp_path / "grades.csv"
-    table.write_text("last week's")
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", sys.executable, GRADE]
-    command = [*limited, tmp_path, "--out", table]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, table.read_text()) == (2, "last week's"), done.stderr
-    assert re.fullmatch("error: .*File too large.*\n", done.stderr), done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"grades.csv", "notebooks"}
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_table_that_is_no_regular_file_is_refused_in_one_line(tmp_path):
-    (tmp_path / "notebooks").mkdir()
-    done = run_python(GRADE, tmp_path, "--out", "/dev/full")
-    told = "error: /dev/full: is no regular file. Give one\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
-
-
-def test_who_reads_the_grades_may_stop_reading(tmp_path):
-    (tmp_path / "notebooks").mkdir()
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, GRADE, tmp_path]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, "")
+    hint = "not yet It stopped with KeyError: '√'"
+    assert rows == [f"{LAYER_NORM} 1 right", f"{LAYER_NORM} 2 {hint}"], done.stderr
 
 
 def is_alive(number):
@@ -526,16 +396,15 @@ def is_alive(number):
 
 
 def wait_until(holds):
-    """Whether this holds within a minute."""
-    end = time.monotonic() + 60
+    """Whether this holds within two minutes."""
+    end = time.monotonic() + 120
     while not holds() and time.monotonic() < end:
         time.sleep(0.1)
     return holds()
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
-@pytest.mark.parametrize("sent", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_a_stopped_grader_leaves_no_process_behind(original, tmp_path, sent):
+def test_a_stopped_grader_leaves_no_process_behind(original, tmp_path):
     copy = handed_in(original, tmp_path / "jan", LAYER_NORM)
     note = tmp_path / "processes"
     loops = f"""
@@ -551,15 +420,15 @@ def rms_norm(*given):
 """
     fill(copy, LAYER_NORM, loops, None)
     options = dict(stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    # a session of its own: Ctrl-C in a terminal reaches all processes of a group
+    # a session of its own: a signal of a terminal reaches all processes of a group
     grader = subprocess.Popen([sys.executable, GRADE, copy], start_new_session=True, **options)
     left = []
     try:
         assert wait_until(lambda: note.exists() and note.read_text().endswith("\n"))
         left = [int(number) for number in note.read_text().split()]
-        os.killpg(grader.pid, getattr(signal, sent))
-        told = grader.communicate(timeout=60)[1]
-        assert (grader.returncode, told) == (130, "stopped\n")
+        os.killpg(grader.pid, signal.SIGTERM)
+        message = grader.communicate(timeout=60)[1]
+        assert (grader.returncode, message) == (130, "stopped\n")
         assert wait_until(lambda: not any(map(is_alive, left))), "processes were left behind"
     finally:
         for number in filter(is_alive, [grader.pid, *left]):

@@ -1,9 +1,12 @@
 """The studies that lessons show, `make verbs` and `make schedules`: small, and what is stored."""
 
+import re
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
+from conftest import DATA, ROOT
 
 from notebooks.setup import Config, replace
 from notebooks.support.files import read_json
@@ -17,17 +20,26 @@ SHORT = replace(
 )
 
 
-def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(tmp_path):
-    output = tmp_path / "verbs.json"
-    verbs.main(tmp_path / "runs", output, SHORT, seeds=1, jobs=1)
-    first = read_json(output)
+def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(tmp_path, monkeypatch):
+    (tmp_path / "data_small").mkdir()
+    for split in ("train", "dev"):
+        lines = (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+        text = "".join(line for line in lines if re.search("play|tennis|piano", line))
+        (tmp_path / "data_small" / f"{split}.tsv").write_text(text, encoding="utf-8")
+    pool = nullcontext(SimpleNamespace(map=map))  # this process
+    monkeypatch.setattr(verbs, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    monkeypatch.setattr(verbs, "ROOT", tmp_path)
+    monkeypatch.setattr(verbs, "THINGS", {"tennis": "打 网球", "the piano": "弹 钢琴"})
+    given = tmp_path / "runs", tmp_path / "verbs.json", replace(SHORT, max_length=16)
+    verbs.main(*given, seeds=1)
+    first = read_json(given[1])
     (seed,) = first["seeds"]
     assert list(seed["steps"]) == ["2", "4"]
     assert set(seed["steps"]["4"]["verbs"]) == set(verbs.THINGS)
     assert seed["cosines"][0] == pytest.approx(1, abs=1e-3)
     assert set(seed["forbidden"]) == set(verbs.FORBIDDEN)
-    verbs.main(tmp_path / "runs", output, SHORT, seeds=1, jobs=1)
-    assert read_json(output) == first
+    verbs.main(*given, seeds=1)
+    assert read_json(given[1]) == first
 
 
 @pytest.mark.parametrize("shape", ["linear", *schedules.SHAPES])
@@ -38,7 +50,7 @@ def test_every_schedule_warms_up_to_its_peak_and_does_not_rise_again(shape):
     assert (rates[-1] < 0.05) == (shape in ("linear", "cosine"))
 
 
-def test_schedules_are_trained_and_kept(tmp_path, monkeypatch):
+def test_schedules_are_trained_and_kept(tmp_path, small_data, monkeypatch):
     monkeypatch.setattr(schedules, "PEAKS", {"pre": [1e-3]})
     monkeypatch.setattr(schedules, "SHAPES", ["noam"])
     monkeypatch.setattr(schedules, "SEEDS", {"pre": 1})
@@ -46,9 +58,9 @@ def test_schedules_are_trained_and_kept(tmp_path, monkeypatch):
     assert [row["warm_up"] for row in given] == [schedules.WARM_UP, 1, schedules.WARM_UP]
     runs = tmp_path / "runs"
     runs.mkdir()
-    found = schedules.run_row(given[0], ROOT / "data_small", runs, SHORT)
-    assert len(found["train_loss"]) == 4 and found["dev_loss"] > 5
-    assert schedules.run_row(given[0], tmp_path / "gone", runs, SHORT) == found  # not trained again
+    row = schedules.run_row(given[0], small_data, runs, SHORT)
+    assert len(row["train_loss"]) == 4 and row["dev_loss"] > 5
+    assert schedules.run_row(given[0], tmp_path / "gone", runs, SHORT) == row  # not trained again
 
 
 def test_what_is_stored_is_what_these_programs_write():

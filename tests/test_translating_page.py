@@ -2,12 +2,13 @@
 
 import json
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from conftest import DATA, ROOT, TINY, find_browser, run_python
+from conftest import DATA, TINY, find_browser
 from fontTools.ttLib import TTFont
 from playwright.sync_api import expect, sync_playwright
 from py_mini_racer import MiniRacer
@@ -32,7 +33,6 @@ from notebooks.support.export_page import (
     check_form,
     compare,
     describe,
-    export_page,
 )
 from notebooks.support.proofs import shake
 from notebooks.support.run_folder import BOX
@@ -44,9 +44,12 @@ GREEDY, BEAM = "我们每天都在弹小提琴。", "我们每天拉小提琴。
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The model in the box as a page."""
+    """The model in the box as a page, written where an older one was."""
     place = tmp_path_factory.mktemp("page") / "translator"
-    export_page(BOX, place)
+    place.mkdir()
+    (place / "index.html").write_text("old", encoding="utf-8")
+    assert program.main(["--form", "page", "--out", str(place), "--run", str(BOX)]) == 0
+    assert [path.name for path in place.parent.iterdir()] == ["translator"]
     return place
 
 
@@ -62,7 +65,6 @@ def pairs():
 
 def test_the_folder_is_small_and_asks_for_nothing_else(folder):
     assert {path.name for path in folder.iterdir()} == set(FILES)
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 20_000_000
     text = (folder / "index.html").read_text(encoding="utf-8")
     assert "/*STYLE*/" not in text and "/*SCRIPT*/" not in text
     assert re.findall(r"(?:src|href)=\"(?!data:)(.*?)\"", text) == ["weights.js"]
@@ -74,60 +76,35 @@ def test_every_chinese_sign_has_a_gloss_and_a_glyph(folder):
     glosses = json.loads((PAGE / "glosses.json").read_text(encoding="utf-8"))
     signs = Translator.load(BOX, place="cpu").target.vocabulary.tokens
     assert list(glosses) == signs
-    assert [sign for sign, gloss in glosses.items() if not 0 < len(gloss) <= 16] == []
+    assert all(glosses.values())
     glyphs = TTFont(folder / "chinese.woff").getBestCmap()
     page = (folder / "index.html").read_text(encoding="utf-8")  # speaks Chinese, too
     assert {sign for sign in page if ord(sign) > 0x2E80 and ord(sign) not in glyphs} == set()
     assert [sign for sign in signs if ord(sign) > 0x2E80 and ord(sign) not in glyphs] == []
 
 
-def test_a_page_is_replaced_and_nothing_else_is(folder, tmp_path, monkeypatch, capsys):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "index.html").write_text("mine", encoding="utf-8")
-    (mine / "notes.txt").write_text("mine", encoding="utf-8")
-    assert program.main(["--form", "page", "--out", str(mine)]) == 2
-    told = f"error: {mine}: is there already, and no translating page. Give another --out\n"
-    assert capsys.readouterr().err.endswith(told)
-    assert {path.name for path in mine.iterdir()} == {"index.html", "notes.txt"}
-    (mine / "notes.txt").unlink()
-    assert program.main(["--form", "page", "--out", str(mine), "--run", str(BOX)]) == 0
-    assert (mine / "weights.js").read_bytes() == (folder / "weights.js").read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    told = capsys.readouterr().out
-    assert told == f"{mine}: open {mine / 'index.html'} in a browser\n"
-
-
-def test_a_missing_library_is_named(tmp_path):
-    (tmp_path / "py_mini_racer.py").write_text("raise ImportError\n", encoding="utf-8")
-    done = run_python(ROOT / "export.py", "--form", "page", "--out", tmp_path / "page",
-                      "--run", BOX, PYTHONPATH=str(tmp_path))  # fmt: skip
-    told = "error: mini-racer is not installed. Try: pip install mini-racer\n"
-    assert (done.returncode, done.stderr) == (2, told)
+def test_what_is_no_page_is_kept(tmp_path, capsys):
+    (tmp_path / "index.html").write_text("mine", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    assert program.main(["--form", "page", "--out", str(tmp_path)]) == 2
+    assert "no translating page" in capsys.readouterr().err
+    assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"mine"}
 
 
 # the engine
 
 
-def racer(*files):
-    """V8 with the engine in it."""
-    engine = MiniRacer()
-    for name in ("engine.js", *files):
-        engine.eval((PAGE / name).read_text(encoding="utf-8"))
-    return engine
-
-
 def test_all_english_sentences_are_split_alike(pairs):
     box = Translator.load(BOX, place="cpu")
     file = describe(box) | {"weights": "", "tensors": {}}
-    engine = racer()
+    engine = MiniRacer()
+    engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
     engine.eval("const split = (file, texts) => { const model = new Model(file);"
                 "return JSON.stringify(texts.map((text) => model.encode(text))); };")  # fmt: skip
     sentences = [english for english, _ in pairs]
-    assert len(sentences) == 31_885
-    found = json.loads(engine.call("split", file, sentences))
-    wanted = [box.encode(sentence) for sentence in sentences]
-    assert [text for text, a, b in zip(sentences, wanted, found) if a != b] == []
+    encoded = json.loads(engine.call("split", file, sentences))
+    expected = [box.encode(sentence) for sentence in sentences]
+    assert [text for text, a, b in zip(sentences, expected, encoded) if a != b] == []
 
 
 def random_translator(pairs, **changes):
@@ -144,9 +121,8 @@ def random_translator(pairs, **changes):
     return Translator(config, *tokenizers, model.half().float())
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_other_runs_are_computed_alike(pairs, norm, turned):
+@pytest.mark.parametrize("norm, turned", [("pre", True), ("post", False)])
+def test_other_runs_are_computed_alike(pairs, norm, turned, monkeypatch):
     some = [pair[::-1] if turned else pair for pair in pairs[-60:]]
     languages = {"src": "zh", "tgt": "en"} if turned else {"src": "en", "tgt": "zh"}
     changes = dict(norm=norm, max_length=12, sharing="none", **languages)
@@ -155,29 +131,26 @@ def test_other_runs_are_computed_alike(pairs, norm, turned):
     translator = random_translator(some, **changes)
     check_form(translator)
     compare(translator, describe(translator), [source for source, _ in some[:8]])
-    with torch.no_grad():
-        translator.model.decoder.layers[0].feed_forward.inner.bias[0] += 5
-    file = describe(translator)
-    with torch.no_grad():
-        translator.model.decoder.layers[0].feed_forward.inner.bias[0] -= 5
-    with pytest.raises(InputError, match="would compute something else"):
-        compare(translator, file, [source for source, _ in some[:8]])
+    monkeypatch.setitem(sys.modules, "py_mini_racer", None)
+    with pytest.raises(InputError, match="pip install mini-racer"):
+        compare(translator, {}, [some[0][0]])
 
 
 def test_an_edited_class_is_refused(monkeypatch, tmp_path, capsys):
     def edited(self, x):
         return self.outer(torch.nn.functional.gelu(self.inner(x)))
 
+    options = ["--form", "page", "--out", str(tmp_path / "page"), "--run", str(BOX)]
+    assert program.main([*options, "--int8"]) == 2
+    assert "16 bits" in capsys.readouterr().err
     monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
-    assert program.main(["--form", "page", "--out", str(tmp_path / "page"), "--run", str(BOX)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: the page would compute something else than this model")
-    assert told.count("\n") == 1 and "--form onnx" in told
+    assert program.main(options) == 2
+    assert "--form onnx" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "segmenters, widths, told",
+    "segmenters, widths, reason",
     [
         ((WordSegmenter("zh"), WordSegmenter("en")), (8, 16), "found by jieba"),
         ((SubwordSegmenter, WordSegmenter("en")), (8, 16), "split by SubwordSegmenter"),
@@ -185,18 +158,13 @@ def test_an_edited_class_is_refused(monkeypatch, tmp_path, capsys):
         ((WordSegmenter("en"), CharacterSegmenter()), (8, 18), "no multiples of 4"),
     ],
 )
-def test_what_the_page_cannot_do_is_refused(segmenters, widths, told):
+def test_what_the_page_cannot_do_is_refused(segmenters, widths, reason):
     made = [SubwordSegmenter.learn(["a b c"] * 9, 300) if one is SubwordSegmenter else one
             for one in segmenters]  # fmt: skip
     config = SimpleNamespace(d_model=widths[0], d_ff=widths[1])
     source, target = (SimpleNamespace(segmenter=one) for one in made)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reason):
         check_form(SimpleNamespace(source=source, target=target, config=config))
-
-
-def test_int8_is_refused(tmp_path, capsys):
-    assert program.main(["--form", "page", "--int8", "--out", str(tmp_path / "page")]) == 2
-    assert capsys.readouterr().err.endswith("--int8: a page has weights of 16 bits. Leave it out\n")
 
 
 # in a browser
@@ -239,21 +207,21 @@ def press(page, *keys):
         page.keyboard.press(key)
 
 
-def test_the_browser_translates_200_sentences_of_the_test_set_as_the_course_does(
+def test_the_browser_translates_sentences_of_the_test_set_as_the_course_does(
     chromium, folder, pairs
 ):
-    sentences = [english for english, _ in pairs[-1003:-803]]
     box = Translator.load(BOX, place="cpu")
     page = chromium.new_page()
     page.add_script_tag(path=PAGE / "engine.js")
     page.add_script_tag(path=folder / "weights.js")
     page.evaluate("() => { globalThis.model = new Model(WEIGHTS); }")
-    for size in (1, 4):
+    for size, count in ((1, 50), (4, 15)):
+        sentences = [english for english, _ in pairs[-1003:][:count]]
         script = "([texts, size]) => texts.map((text) => model.translate(text, size))"
-        found = page.evaluate(script, [sentences, size])
-        wanted = box.translate(sentences, beam_size=size)
-        differing = [text for text, a, b in zip(sentences, wanted, found) if a != b]
-        assert len(differing) <= 2, (size, differing)
+        translations = page.evaluate(script, [sentences, size])
+        expected = box.translate(sentences, beam_size=size)
+        differing = [text for text, a, b in zip(sentences, expected, translations) if a != b]
+        assert len(differing) <= 1, (size, differing)
     page.close()
 
 
@@ -277,12 +245,10 @@ def test_each_key_is_one_step_from_words_to_two_models(opened):
         press(page, "ArrowRight")
     expect(title).to_have_text("It is written")
     expect(page.locator("#stage td.foreign")).to_have_text(GREEDY)
-    finished = page.locator(".found tbody tr").first
-    for name, text in (("Greedy", GREEDY), ("A beam of 2", None), ("A beam of 4", BEAM)):
+    for name in ("Greedy", "A beam of 2", "A beam of 4"):
         press(page, "ArrowRight")
         expect(title).to_contain_text(name)
-        if text:
-            expect(finished).to_contain_text(text)
+    expect(page.locator(".found tbody tr").first).to_contain_text(BEAM)
     for count in range(1, 6):
         press(page, "ArrowRight")
         expect(page.locator("#stage tbody tr")).to_have_count(count)
@@ -327,18 +293,17 @@ def test_an_unknown_word_is_told_and_an_empty_sentence_too(opened):
     expect(page.locator("#alarm")).to_have_text("Type a sentence first.")
 
 
-def test_answers_can_be_hidden(opened):
+def test_answers_can_be_hidden_and_looks_chosen_by_layer_and_head(opened):
     page = opened()
-    press(page, *["ArrowRight"] * 3, "h")
+    press(page, *["ArrowRight"] * 2)
+    page.locator(".cards button").first.focus()
+    press(page, "Enter")
+    expect(page.locator("#stage")).to_be_focused()  # the card is gone
+    press(page, "h")
     expect(page.locator(".bars")).to_be_hidden()
-    expect(page.locator("#hide")).to_have_attribute("aria-pressed", "true")
     press(page, "h")
     expect(page.locator(".bars")).to_be_visible()
-
-
-def test_where_it_looked_by_layer_and_head(opened):
-    page = opened()
-    press(page, *["ArrowRight"] * 4)
+    press(page, "ArrowRight")
     shares = page.locator(".words:not(.written) small")
     mean = shares.all_text_contents()
     total = sum(float(share.strip("< %")) for share in mean)
@@ -360,8 +325,8 @@ def test_the_length_penalty_ranks_anew(opened):
     for value in ("0", "1", "2"):
         slider.fill(value)
         orders.add(tuple(lengths.all_text_contents()))
-        told = page.locator(".found td:nth-child(4)").all_text_contents()
-        scores = [float(text.replace("−", "-")) for text in told]
+        texts = page.locator(".found td:nth-child(4)").all_text_contents()
+        scores = [float(text.replace("−", "-")) for text in texts]
         assert scores == sorted(scores, reverse=True)
     assert len(orders) > 1
 
@@ -392,32 +357,6 @@ def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
     assert rows.first.locator("td").all_text_contents() == [VERBS, GREEDY, GREEDY]
 
 
-def test_the_encoders_maps_are_the_attention_viewer(opened):
-    page = opened()
-    press(page, "ArrowRight")
-    page.locator("summary").click()
-    viewer = page.locator(".attention-viewer")
-    viewer.locator('g[data-side="query"]').first.click()
-    before = viewer.locator(".share").all_text_contents()
-    viewer.get_by_label("head", exact=True).select_option("3")
-    assert viewer.locator(".share").all_text_contents() != before
-
-
-# Texts that can be seen and their size in pixels of the screen, an SVG's scale included.
-SIZES = """() => {
-  const found = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
-    if (!own || !node.checkVisibility() || node.closest(".unseen, script, style, title")) continue;
-    const svg = node.ownerSVGElement;
-    const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
-    found.push([node.textContent.trim(), parseFloat(getComputedStyle(node).fontSize) * scale]);
-  }
-  return found;
-}"""
-SCENES = (0, 1, 2, 3, 4, 5)
-
-
 def each_scene(page):
     """Shows scene after scene, the bars of the third too."""
     for number in range(6):
@@ -432,68 +371,48 @@ def each_scene(page):
             yield "looks"
 
 
-def test_on_a_projector_text_has_20_pixels(opened):
-    page = opened()
-    for scene in each_scene(page):
-        small = [(text, size) for text, size in page.evaluate(SIZES) if size < 19.5]
-        assert small == [], scene
-
-
-def test_on_a_phone_nothing_is_beside_the_screen_and_what_is_pressed_is_44_high(opened):
+def test_a_finger_goes_from_a_sentence_to_what_finished(opened):
     page = opened(390, 844, has_touch=True)
-    for scene in each_scene(page):
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, scene
-        heights = page.locator("button:visible").evaluate_all(
-            "all => all.map((each) => [each.textContent, each.getBoundingClientRect().height])"
-        )
-        assert [one for one in heights if one[1] < 44] == [], scene
-    page.get_by_role("button", name="Searching").click()
+    page.get_by_role("button", name="The dog bit the man.").tap()
+    for _ in range(3):
+        page.locator("#next").tap()
+    expect(page.locator(".bars")).to_be_visible()
+    page.get_by_role("button", name="Searching").tap()
     expect(page.locator(".tree")).to_be_visible()
     expect(page.locator(".found table")).to_be_hidden()
-    page.get_by_role("button", name="what finished").click()
+    page.get_by_role("button", name="what finished").tap()
     expect(page.locator(".found table")).to_be_visible()
 
 
 def test_who_wants_no_motion_gets_none(opened):
-    moving = "[...document.getAnimations()].length"
-    for motion in ("reduce", "no-preference"):
-        page = opened(reduced_motion=motion)
-        press(page, *["ArrowRight"] * 3)
-        expect(page.locator(".bars")).to_be_visible()
-        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
-
-
-def test_the_focus_is_never_lost(opened):
-    page = opened()
-    page.get_by_role("button", name="Writing").click()
-    page.locator(".cards button").first.focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#stage")).to_be_focused()  # the card is gone
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.closest('.bars') !== null")
+    page = opened(reduced_motion="reduce")
+    press(page, *["ArrowRight"] * 3)
+    expect(page.locator(".bars")).to_be_visible()
+    assert page.evaluate("document.getAnimations().length") == 0
 
 
 def test_the_page_speaks_chinese_too(opened):
     page = opened()
     page.get_by_role("link", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    expect(page.locator("#stage h2")).to_have_text("句子变成数")
     for _ in each_scene(page):
-        assert not re.search(r"[A-Za-z]{3,}( [A-Za-z]{3,}){4}", page.locator("h2").inner_text())
-    expect(page.locator("#told")).to_contain_text("训练了 2,600 步，用了 30,279 对句子。")
+        expect(page.locator("#stage h2")).to_have_text(re.compile("[\u4e00-\u9fff]"))
     page.locator("#scenes button").nth(1).click()
     page.locator("summary").click()
-    expect(page.locator(".attention-viewer")).to_contain_text("发问（查询）")
+    viewer = page.locator(".attention-viewer")
+    expect(viewer).to_contain_text("发问（查询）")
+    viewer.locator('g[data-side="query"]').first.click()
+    before = viewer.locator(".share").all_text_contents()
+    viewer.get_by_label("头", exact=True).select_option("3")
+    assert viewer.locator(".share").all_text_contents() != before
     page.get_by_role("link", name="English").click()
     expect(page.locator("#stage h2")).to_have_text("The sentence becomes numbers")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened, scheme):
-    page = opened(color_scheme=scheme, reduced_motion="reduce")
+def test_axe_finds_nothing_serious(opened):
+    page = opened(reduced_motion="reduce")
     for scene in each_scene(page):
-        found = Axe().run(page).response["violations"]
+        violations = Axe().run(page).response["violations"]
         serious = [(one["id"], [node["html"][:90] for node in one["nodes"]])
-                   for one in found if one["impact"] in ("serious", "critical")]  # fmt: skip
+                   for one in violations if one["impact"] in ("serious", "critical")]  # fmt: skip
         assert serious == [], scene
