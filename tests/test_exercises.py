@@ -72,7 +72,7 @@ def exercise(request):
     notebook, number = request.param
     path = NOTEBOOKS[int(notebook)]
     cells = grade.other_cells(nbformat.read(path, as_version=4).cells)
-    names = grade.namespace(path.stem[3:], cells + [found.check for found in exercises(path)])
+    names = grade.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
     return request.param, names, exercises(path)[number - 1]
 
 
@@ -94,8 +94,8 @@ def test_hole_error_solution_and_wrong_answer_are_told_apart(exercise, capsys):
     name = f"Exercise {key[1]}"
     assert answer(names, hole, check, capsys) == f"{name}: not filled yet"
     broken = hole.replace("raise NotImplementedError", "raise KeyError('my slip')")
-    told = f"{name}: not yet. It stopped with KeyError: 'my slip'"
-    assert answer(names, broken, check, capsys) == told
+    stopped = f"{name}: not yet. It stopped with KeyError: 'my slip'"
+    assert answer(names, broken, check, capsys) == stopped
     assert answer(names, solution, check, capsys) == f"{name}: right"
     part, mistake, hint = WRONG[key]
     assert part in solution
@@ -105,7 +105,7 @@ def test_hole_error_solution_and_wrong_answer_are_told_apart(exercise, capsys):
 
 
 def test_every_assert_of_a_check_says_what_is_wrong():
-    checks = [found.check for path in NOTEBOOKS for found in exercises(path)]
+    checks = [one.check for path in NOTEBOOKS for one in exercises(path)]
     nodes = [node for check in checks for node in ast.walk(ast.parse(check))]
     asserts = [node for node in nodes if isinstance(node, ast.Assert)]
     assert asserts

@@ -25,6 +25,7 @@ from test_01_data_preparation import tricky
 
 import export as program
 from notebooks.data_preparation import (
+    UNK,
     CharacterSegmenter,
     SubwordSegmenter,
     Tokenizer,
@@ -42,7 +43,6 @@ from notebooks.support.box import the_box
 from notebooks.support.errors import InputError
 from notebooks.support.export import export
 from notebooks.support.export_ctranslate2 import export_ctranslate2
-from notebooks.support.export_onnx import export_onnx
 from notebooks.support.export_tokenizers import export_tokenizer, names
 from notebooks.support.exported.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from notebooks.support.proofs import shake
@@ -52,12 +52,19 @@ from notebooks.support.text_files import one_line
 FORMS = ("ctranslate2", "onnx")
 
 
+def edited(self, x):
+    """Another way through a feed-forward layer."""
+    return self.outer(0.9 * self.inner(x).relu())
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """The model in the box in both forms."""
+    """The model in the box in both forms, for ONNX with an edited class."""
     place = tmp_path_factory.mktemp("exported")
-    for form in FORMS:
-        export(BOX, place / form, form)
+    export(BOX, place / "ctranslate2", "ctranslate2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PositionwiseFeedForward, "forward", edited)
+        export(BOX, place / "onnx", "onnx")
     return place
 
 
@@ -84,7 +91,7 @@ def pairs():
 def three(pairs):
     """A tokenizer of each kind, of English texts."""
     texts = [english for english, _ in pairs[:3000]]
-    found = {}
+    tokenizers = {}
     segmenters = WordSegmenter("en"), CharacterSegmenter(), SubwordSegmenter.learn(texts, 900)
     for kind, segmenter in zip(("words", "characters", "subwords"), segmenters):
         if kind == "subwords":
@@ -93,18 +100,20 @@ def three(pairs):
         else:
             vocabulary = Vocabulary.build(map(segmenter.segment, texts), min_freq=2)
         ours = Tokenizer(segmenter, vocabulary)
-        found[kind] = ours, export_tokenizer(ours, reads=True)
-    return found
+        tokenizers[kind] = ours, export_tokenizer(ours, reads=True)
+    return tokenizers
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
-def test_all_texts_of_the_corpus_have_the_same_ids(three, pairs, kind):
+def test_texts_of_the_corpus_have_the_same_ids_and_become_the_same_text(three, pairs, kind):
     ours, theirs = three[kind]
-    texts = [text for pair in pairs for text in pair]
-    assert len(pairs) > 31_000
-    found = [encoding.ids for encoding in theirs.encode_batch(texts)]
-    differing = [text for text, a, b in zip(texts, ours.encode_batch(texts), found) if a != b]
-    assert differing == []
+    texts = [text for pair in pairs[::6] for text in pair]
+    expected = ours.encode_batch(texts)
+    ids = [encoding.ids for encoding in theirs.encode_batch(texts)]
+    assert [text for text, a, b in zip(texts, expected, ids) if a != b] == []
+    if kind != "words":  # these are joined by run.py
+        known = [row for row in expected if UNK not in row]
+        assert theirs.decode_batch(known) == [ours.decode(row) for row in known]
 
 
 def is_known(text):
@@ -119,13 +128,6 @@ def test_any_text_has_the_same_ids(three, kind, text):
     assert theirs.encode(text).ids == ours.encode(one_line(text))
 
 
-@pytest.mark.parametrize("kind", ["characters", "subwords"])
-def test_ids_become_the_same_text(three, pairs, kind):
-    ours, theirs = three[kind]
-    for text, _ in pairs[:500]:
-        assert theirs.decode(ours.encode(text)) == ours.decode(ours.encode(text))
-
-
 def test_a_token_may_be_spelt_as_a_control_token():
     vocabulary = Vocabulary(["<eos>", "a"])
     tokenizer = Tokenizer(WordSegmenter("en"), vocabulary)
@@ -135,7 +137,7 @@ def test_a_token_may_be_spelt_as_a_control_token():
 
 def test_chinese_words_cannot_be_split_elsewhere():
     tokenizer = Tokenizer(WordSegmenter("zh"), Vocabulary(["我们", "们踢", "我"]))
-    with pytest.raises(InputError, match="jieba finds, cannot be split without this project"):
+    with pytest.raises(InputError, match="cannot be split without this project"):
         export_tokenizer(tokenizer, reads=True)
     assert export_tokenizer(tokenizer, reads=False).decode([4, 6]) == "我们我"
 
@@ -143,27 +145,26 @@ def test_chinese_words_cannot_be_split_elsewhere():
 # translations
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_test_set_is_translated_alike_without_pytorch(folders, without_torch, pairs, form):
-    texts = [text for text, _ in pairs[-1003:]] + ["", "He said: \x1f “Zyxt 12.30!”", "   "]
-    ours = the_box().translate(texts, beam_size=1)
-    program, stdin = folders / form / "run.py", "\n".join(texts).replace("\x1f", " ") + "\n"
-    status, out, err = told_by(
-        run_python(program, "--beam-size", "1", stdin=stdin, PYTHONPATH=without_torch, cwd="/")
-    )
-    assert (status, err) == (0, "")
-    assert [pair for pair in zip(out, ours) if pair[0] != pair[1]] == []
-
-
-def told_by(done):
+def outcome(done):
     """Exit status, lines of standard output, standard error."""
     return done.returncode, done.stdout.split("\n")[:-1], done.stderr
 
 
-def test_the_beam_of_onnx_is_ours(folders, pairs):
-    texts = [text for text, _ in pairs[-200:]]
-    done = run_python(folders / "onnx" / "run.py", stdin="\n".join(texts) + "\n")
-    assert told_by(done) == (0, the_box().translate(texts), "")
+@pytest.mark.parametrize(
+    "form, beam_size, count", [("ctranslate2", 1, 250), ("onnx", 1, 80), ("onnx", 4, 20)]
+)
+def test_the_test_set_is_translated_alike_without_pytorch(
+    folders, without_torch, pairs, monkeypatch, form, beam_size, count
+):
+    if form == "onnx":
+        monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
+    texts = [text for text, _ in pairs[-count:]]
+    texts += ["", "He said: \x1f “Zyxt 12.30!”", "   "]
+    ours = the_box().translate(texts, beam_size=beam_size)
+    stdin = "\n".join(texts).replace("\x1f", " ") + "\n"
+    options = dict(stdin=stdin, PYTHONPATH=without_torch, cwd="/")
+    done = run_python(folders / form / "run.py", "--beam-size", beam_size, **options)
+    assert outcome(done) == (0, ours, "")
 
 
 def test_texts_as_arguments_and_what_is_too_long(folders):
@@ -179,7 +180,7 @@ def test_words_are_joined_as_in_the_lesson(folders, pairs, monkeypatch):
 
     model, segmenter = run.Model(), WordSegmenter("en")
     model.settings["join"] = "words"
-    for text, _ in pairs:
+    for text, _ in pairs[::6]:
         ids = model.source.encode(text).ids
         tokens = [model.source.id_to_token(number) for number in ids]
         model.target = model.source
@@ -195,34 +196,33 @@ def test_ctranslate2_computes_what_a_shaken_model_does(translator, tmp_path, nor
     assert {"model.bin", "config.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_an_edited_class_is_refused_or_followed(translator, tmp_path, monkeypatch):
-    parts = translator.config, translator.source, translator.target, translator.model
-    edited = lambda self, x: self.outer(torch.tanh(self.inner(x)))
+def test_an_edited_class_is_refused_or_followed(folders, tmp_path, monkeypatch):
+    box = the_box()
     monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
     with pytest.raises(InputError, match="perhaps a class was edited"):
-        export_ctranslate2(*parts, tmp_path)
-    export_onnx(*parts, tmp_path)
+        export_ctranslate2(box.config, box.source, box.target, box.model, tmp_path)
     src, tgt = torch.randint(4, 30, (3, 8)), torch.randint(4, 30, (3, 5))
     src[1, 5:] = 0
     encoder, decoder = (
-        onnxruntime.InferenceSession(tmp_path / f"{part}.onnx") for part in ("encoder", "decoder")
+        onnxruntime.InferenceSession(folders / "onnx" / f"{part}.onnx")
+        for part in ("encoder", "decoder")
     )
     memory, looks = encoder.run(None, {"src": src.numpy()})
     given = {"tgt": tgt.numpy(), "memory": memory, "src": src.numpy()}
     logits, *others = decoder.run(None, given)
     masks = padding_mask(src), look_ahead_mask(5)
     with torch.no_grad():
-        wanted = translator.model(src, tgt, *masks)[:, -1].numpy()
+        wanted = box.model(src, tgt, *masks)[:, -1].numpy()
     np.testing.assert_allclose(logits, wanted, atol=1e-4)
-    maps = attention_maps(translator.model, src, tgt, *masks)
-    for kind, found in zip(("encoder", "decoder", "cross"), (looks, *others)):
-        np.testing.assert_allclose(found, maps[kind].numpy(), atol=1e-5)
+    maps = attention_maps(box.model, src, tgt, *masks)
+    for kind, weights in zip(("encoder", "decoder", "cross"), (looks, *others)):
+        np.testing.assert_allclose(weights, maps[kind].numpy(), atol=1e-5)
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path, capsys):
     assert program.main(["--run", str(BOX), "--out", str(tmp_path)]) == 2
-    told = f"error: {tmp_path}: is there already. Give a folder that does not exist yet\n"
-    assert capsys.readouterr().err == told
+    assert "is there already" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_8_bits_make_a_quarter_of_the_size(folders, tmp_path):
@@ -233,27 +233,26 @@ def test_8_bits_make_a_quarter_of_the_size(folders, tmp_path):
     ]
     assert sizes[0] < 0.3 * sizes[1]
     done = run_python(tmp_path / "new" / "run.py", "We play football.")
-    assert told_by(done) == (0, ["我们踢足球。"], "")
+    assert outcome(done) == (0, ["我们踢足球。"], "")
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("damage", ["cut", "missing", "other"])
-def test_a_damaged_folder_ends_in_one_line(folders, tmp_path, form, damage):
-    for path in sorted((folders / form).iterdir()):
-        if path.suffix == ".py" or path.name == "__pycache__":
-            continue
-        shutil.copytree(folders / form, tmp_path / path.name)
-        broken = tmp_path / path.name / path.name
-        if damage == "cut":
-            broken.write_bytes(broken.read_bytes()[: broken.stat().st_size // 2])
-        elif damage == "other":
-            broken.write_text("[1]")
-        else:
-            broken.unlink()
-        done = run_python(tmp_path / path.name / "run.py", "Hello.")
-        assert done.returncode == 2, path.name
+def test_the_settings_know_all_other_files(folders, form):
+    """So each of them is compared before it is read."""
+    settings = json.loads((folders / form / "settings.json").read_text(encoding="utf-8"))
+    names = {path.name for path in (folders / form).iterdir() if path.suffix != ".py"}
+    assert names - {"__pycache__", "settings.json"} == set(settings["files"])
+
+
+@pytest.mark.parametrize("name", ["settings.json", "source.json", "model.bin"])
+def test_a_damaged_folder_ends_in_one_line(folders, tmp_path, name):
+    place = shutil.copytree(folders / "ctranslate2", tmp_path / "copy")
+    content = (place / name).read_bytes()
+    for damaged in (content[: len(content) // 2], b"[1]", None):
+        (place / name).unlink() if damaged is None else (place / name).write_bytes(damaged)
+        done = run_python(place / "run.py", "Hello.")
+        assert done.returncode == 2
         assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
-        shutil.rmtree(tmp_path / path.name)
 
 
 def test_a_missing_library_is_named(folders, tmp_path):
@@ -261,7 +260,7 @@ def test_a_missing_library_is_named(folders, tmp_path):
         "raise ModuleNotFoundError('No tokenizers', name='tokenizers')"
     )
     done = run_python(folders / "onnx" / "run.py", "Hello.", PYTHONPATH=str(tmp_path))
-    assert told_by(done) == (2, [], "error: No tokenizers. Try: pip install tokenizers\n")
+    assert done.returncode == 2 and "pip install tokenizers" in done.stderr
 
 
 # the service
@@ -324,30 +323,26 @@ def test_lists_lines_and_forms(service):
 
 
 GOOD = {"q": "Hi.", "source": "en", "target": "zh"}
-WRONG = {
-    "no q": ({"source": "en", "target": "zh"}, 400, "q is missing"),
-    "a number": ({**GOOD, "q": 3}, 400, "q is missing"),
-    "numbers": ({**GOOD, "q": [3]}, 400, "q is missing"),
-    "other target": ({**GOOD, "target": "fr"}, 400, "target must be zh"),
-    "other source": ({**GOOD, "source": "de"}, 400, "source must be en"),
-    "html": ({**GOOD, "format": "html"}, 400, "format must be text"),
-    "long": ({**GOOD, "q": "word " * 61}, 400, "has a line of 61 tokens: at most 60"),
-    "many": ({**GOOD, "q": ["a"] * (MOST_TEXTS + 1)}, 400, "ask in several requests"),
-    "half": (b'{"q": "\\ud800", "source": "en", "target": "zh"}', 400, "half a character"),
-    "list": ([1], 400, "no JSON object"),
-    "not JSON": (b"{", 400, "neither JSON nor a form"),
-    "deep": (b"[" * 100_000, 400, "neither JSON nor a form"),
-    "bytes": (b'{"q": "\xff"}', 400, "neither JSON nor a form"),
-    "large": (b" " * 1_000_001, 413, "longer than 1,000,000 bytes"),
-}
+WRONG = [
+    ({"source": "en", "target": "zh"}, 400, "q is missing"),
+    ({**GOOD, "q": [3]}, 400, "q is missing"),
+    ({**GOOD, "target": "fr"}, 400, "target must be zh"),
+    ({**GOOD, "source": "de"}, 400, "source must be en"),
+    ({**GOOD, "format": "html"}, 400, "format must be text"),
+    ({**GOOD, "q": "word " * 61}, 400, "at most 60"),
+    ({**GOOD, "q": ["a"] * (MOST_TEXTS + 1)}, 400, "several requests"),
+    (b'{"q": "\\ud800", "source": "en", "target": "zh"}', 400, "half a character"),
+    ([1], 400, "no JSON object"),
+    (b"[" * 100_000, 400, "neither JSON nor a form"),
+    (b'{"q": "\xff"}', 400, "neither JSON nor a form"),
+    (b" " * 1_000_001, 413, "1,000,000 bytes"),
+]
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_request_gets_one_sentence(service, name):
-    body, status, told = WRONG[name]
-    found, content = ask(service, body)
-    assert found == status
-    assert told in content["error"]
+@pytest.mark.parametrize("body, status, words", WRONG, ids=range(len(WRONG)))
+def test_a_wrong_request_gets_one_sentence(service, body, status, words):
+    answered, content = ask(service, body)
+    assert (answered, words in content["error"]) == (status, True), content
 
 
 def test_other_addresses_and_methods(service):

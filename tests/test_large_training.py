@@ -1,10 +1,8 @@
 """Training and translating with data of every format, on one process and on two."""
 
-import json
 import math
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,12 +23,12 @@ def one_worker(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
 
-@pytest.mark.parametrize("kind", ["several", "jsonl.zst", "halves.gz", "parquet", "saved"])
-def test_every_format_trains_and_translates(kind, pairs, one_worker, tmp_path, capsys):  # noqa: F811
+@pytest.mark.parametrize("kind", ["several", "parquet"])
+def test_data_train_and_translates(kind, pairs, one_worker, tmp_path, capsys):  # noqa: F811
     data, run = tmp_path / "data", str(tmp_path / "run")
     data.mkdir()
     write_data(data, pairs, kind)
-    options = "--config tiny --steps 20 --eval-steps 10 --run".split()
+    options = "--config tiny --steps 4 --eval-steps 2 --run".split()
     assert train.main(["--data", str(data), *options, run]) == 0
     assert (tmp_path / "prepared").exists() == (kind != "several")
     printed = capsys.readouterr()
@@ -57,7 +55,7 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path): 
     for kind in ("tsv", "tsv.gz"):
         (tmp_path / kind).mkdir()
         write_data(tmp_path / kind, pairs, kind)
-        config = replace(Config.preset("tiny"), dtype="float32", steps=10, eval_steps=5)
+        config = replace(Config.preset("tiny"), dtype="float32", steps=4, eval_steps=2)
         run = tmp_path / f"run-{kind}"
         records = run_training(tmp_path / kind, config, run, load=large.load_data)
         logs.append(
@@ -66,18 +64,17 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path): 
     assert logs[0] == logs[1]
 
 
-def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path):  # noqa: F811
+def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path, capsys):  # noqa: F811
     write_data(tmp_path, pairs, "tsv.gz")
-    settings = "--config tiny --dtype float32 --dropout 0 --steps 6 --eval-steps 3 --run"
-    options = ["--data", tmp_path, *settings.split()]
+    settings = "--config tiny --dtype float32 --dropout 0 --steps 4 --eval-steps 2 --run"
+    options = ["--data", str(tmp_path), *settings.split()]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2]
     try:
         two = run_python(*launch, ROOT / "train.py", "--", *options, tmp_path / "two")
         assert two.returncode == 0, two.stderr
         assert two.stdout.count("exact duplicates") == 1  # the report of the one that prepared
-        one = run_python(ROOT / "train.py", *options, tmp_path / "one")
-        assert one.returncode == 0, one.stderr
-        assert "exact duplicates" not in one.stdout
+        assert train.main([*options, str(tmp_path / "one")]) == 0
+        assert "exact duplicates" not in capsys.readouterr().out
     finally:
         folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
         shutil.rmtree(folder, ignore_errors=True)
@@ -86,13 +83,3 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path): 
     for left, right in zip(*records, strict=True):
         assert math.isclose(left["loss"], right["loss"], rel_tol=1e-5)
         assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-5)
-
-
-def test_accelerate_launches_it_too(small_data, tmp_path):
-    launch = [Path(sys.executable).with_name("accelerate"), "launch"]
-    launch += "--cpu --num_processes 1 --num_machines 1".split()
-    launch += "--mixed_precision no --dynamo_backend no train.py".split()
-    options = "--config tiny --steps 4 --eval-steps 2".split()
-    done = run_python(*launch, "--data", small_data, *options, "--run", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4

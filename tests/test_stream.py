@@ -17,12 +17,12 @@ from notebooks.support.stream import END, collect, rounds, translate_lines
 
 def test_a_line_is_answered_before_the_next_is_there():
     coming = queue.Queue()
-    found = rounds(iter(coming.get, None))
+    pieces = rounds(iter(coming.get, None))
     for text in ("one", "two", "three"):
         coming.put(text)
-        assert next(found) == [text]
+        assert next(pieces) == [text]
     coming.put(None)
-    assert list(found) == []
+    assert list(pieces) == []
 
 
 def test_many_lines_come_in_large_pieces_in_their_order():
@@ -35,9 +35,9 @@ def test_many_lines_come_in_large_pieces_in_their_order():
 
 def test_reading_stays_a_round_ahead_at_most():
     taken = itertools.count()
-    found = rounds(taken, size=50)
+    pieces = rounds(taken, size=50)
     for _ in range(10):
-        assert 1 <= len(next(found)) <= 50
+        assert 1 <= len(next(pieces)) <= 50
     assert next(taken) <= 10 * 50 + 50 + 2
 
 
@@ -63,26 +63,29 @@ def program(run, **options):
 
 def read_line(file, seconds=60):
     """The next line of a pipe. Raises queue.Empty when it does not come."""
-    found = queue.Queue()
-    threading.Thread(target=lambda: found.put(file.readline()), daemon=True).start()
-    return found.get(timeout=seconds)
+    lines = queue.Queue()
+    threading.Thread(target=lambda: lines.put(file.readline()), daemon=True).start()
+    return lines.get(timeout=seconds)
 
 
-def test_a_pipe_that_stays_open_is_answered_line_by_line(finished_run):
+def send(running, line):
+    running.stdin.write(line)
+    running.stdin.flush()
+
+
+def test_a_pipe_that_stays_open_is_answered_line_by_line_until_bytes_are_no_text(finished_run):
     with program(finished_run) as running:
-        for text in (b"Good morning.\n", b"\n", b"Yes.\n"):
-            running.stdin.write(text)
-            running.stdin.flush()
+        for line in (b"Good morning.\n", b"\n", b"Yes.\n"):
+            send(running, line)
             assert read_line(running.stdout).endswith(b"\n")
-        running.stdin.close()
-        assert (running.stdout.read(), running.stderr.read()) == (b"", b"")
-        assert running.wait() == 0
+        out, message = running.communicate(b"No.\n\xff\nYes.\n")
+    assert (running.returncode, out.count(b"\n")) == (2, 1)
+    assert b"standard input, line 5, byte 1: not UTF-8" in message
 
 
 def test_who_stops_reading_ends_it_quietly(finished_run):
     with program(finished_run) as running:
-        running.stdin.write(b"Good morning.\n")
-        running.stdin.flush()
+        send(running, b"Good morning.\n")
         assert read_line(running.stdout)
         running.stdout.close()
         running.stdin.write(b"Yes.\n")
@@ -90,17 +93,12 @@ def test_who_stops_reading_ends_it_quietly(finished_run):
         assert (running.stderr.read(), running.wait()) == (b"", 141)
 
 
-def test_bytes_that_are_not_utf8(finished_run, tmp_path, capsys):
+def test_bytes_of_a_file_that_are_no_text(finished_run, tmp_path, capsys):
     (tmp_path / "bad.txt").write_bytes(b"Yes.\n\xff\n")
     options = ["--run", str(finished_run), "--input", str(tmp_path / "bad.txt")]
     assert translate.main(options) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "bad.txt, line 2, byte 1: not UTF-8" in captured.err
-    with program(finished_run) as running:  # what comes from a pipe is answered until then
-        out, told = running.communicate(b"Yes.\n\xff\nNo.\n")
-    assert (running.returncode, out.count(b"\n")) == (2, 1)
-    assert b"standard input, line 2, byte 1: not UTF-8" in told
+    assert captured.out == "" and "bad.txt, line 2, byte 1: not UTF-8" in captured.err
 
 
 def test_an_argument_that_is_not_utf8_is_told_before_any_work():
@@ -121,17 +119,3 @@ def test_numbers_of_lines_go_on_over_the_rounds(capsys, tmp_path):
     assert len(starts) > 2
     ends = [first + count for first, count in starts]
     assert [first for first, _ in starts] == [1, *ends[:-1]]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="a shell of Unix")
-@pytest.mark.parametrize(
-    "closed, words", [("<&-", b"nothing to translate"), (">&-", b"standard output is closed")]
-)
-def test_streams_that_are_closed(finished_run, closed, words):
-    text = "" if closed == "<&-" else "Yes."
-    shell = f'exec "{sys.executable}" translate.py --run "$0" {text} {closed}'
-    done = subprocess.run(["sh", "-c", shell, finished_run], cwd=ROOT, capture_output=True)
-    assert done.returncode == 2
-    [line] = done.stderr.splitlines()
-    assert line.startswith(b"error: ")
-    assert words in line

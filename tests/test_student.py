@@ -302,7 +302,7 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
     original, tmp_path, monkeypatch
 ):
     names = (POSITIONS, LAYER_NORM, FEED_FORWARD, SUBLAYER)
-    monkeypatch.setattr(grade, "LIMIT", 8)
+    monkeypatch.setattr(grade, "LIMIT", 5)
     monkeypatch.setattr(grade, "NOTEBOOKS", [path for path in NOTEBOOKS if path.stem in names])
     copy = handed_in(original, tmp_path / "ben", *names)
     fill(copy, POSITIONS, "import os\nos._exit(3)", stated(POSITIONS, 2, "exit()"))
@@ -312,14 +312,14 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
     fill(copy, FEED_FORWARD, "while True:\n    pass", solutions(FEED_FORWARD)[1])
     fill(copy, SUBLAYER, *solutions(SUBLAYER))
     halted = "import of notebooks.layer_norm halted; None in sys.modules"
-    reason = f"{LAYER_NORM} was stopped after 8 s: an endless loop?"
+    reason = f"{LAYER_NORM} was stopped after 5 s: an endless loop?"
     late = ("not yet", f"It stopped with ModuleNotFoundError: {halted} ({reason})")
     assert [(one.result, one.hint) for one in grade.grade(copy)] == [
         ("not yet", "It ended Python itself, with exit status 3"),
         ("not yet", "It stopped with SystemExit: None"),
         late,
         late,
-        ("not yet", "It was stopped after 8 s: an endless loop?"),
+        ("not yet", "It was stopped after 5 s: an endless loop?"),
         ("right", ""),
         late,
         late,
@@ -379,14 +379,26 @@ def test_what_a_grading_process_sends_is_text_alone():
     assert grade.heard(ours).startswith("not yet. 好")
 
 
-def test_grading_is_in_utf_8_whatever_the_environment_says(original, tmp_path):
-    copy = handed_in(original, tmp_path / "kim", LAYER_NORM)
+def test_grading_is_in_utf_8_and_waits_for_no_half_a_message(original, tmp_path):
+    copy = handed_in(original, tmp_path / "kim", LAYER_NORM, SUBLAYER)
     prints = solutions(LAYER_NORM)[0].replace("    return x /", "    print('电')\n    return x /")
     fill(copy, LAYER_NORM, prints, stated(LAYER_NORM, 2, "raise KeyError('√')"))
+    writes_half = (
+        "import gc, os\n    from multiprocessing.connection import Connection\n"
+        "    for thing in filter(lambda thing: isinstance(thing, Connection), gc.get_objects()):\n"
+        "        os.write(thing.fileno(), b'\\0\\0\\0\\x20half')\n"
+        "    while True: pass"
+    )
+    fill(copy, SUBLAYER, stated(SUBLAYER, 1, writes_half), None)
+    # in a process of its own, which can be ended
     done = run_python(GRADE, copy, PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines() if LAYER_NORM in line]
-    hint = "not yet It stopped with KeyError: '√'"
-    assert rows == [f"{LAYER_NORM} 1 right", f"{LAYER_NORM} 2 {hint}"], done.stderr
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert [row for row in rows if row.startswith((LAYER_NORM, SUBLAYER))] == [
+        f"{LAYER_NORM} 1 right",
+        f"{LAYER_NORM} 2 not yet It stopped with KeyError: '√'",
+        f"{SUBLAYER} 1 not yet It sent no verdict",
+        f"{SUBLAYER} 2 not filled yet",
+    ], done.stderr
 
 
 def is_alive(number):
