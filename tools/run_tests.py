@@ -1,7 +1,7 @@
 """What `make test` runs: style, the tests, and all notebooks; prints how long each part took.
 
-Two workers share the processors, each takes whole files. All parts run, whatever fails. The
-environment variable STARTED, seconds since 1970, is when make began to set up what they need.
+All parts run, whatever fails. The environment variable STARTED, seconds since 1970, is when make
+began to set up what they need.
 """
 
 import os
@@ -11,21 +11,21 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TWO_AT_A_TIME = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-LONGEST = "notebooks/15_training.ipynb"  # begins first: the others take as long together
-PYTEST = [sys.executable, "-m", "pytest", "-q", *TWO_AT_A_TIME]
+PYTEST = [sys.executable, "-m", "pytest"]
+TWO_AT_A_TIME = ["-n", "2", "--dist", "loadfile"]  # each worker takes whole files
 RUFF = [sys.executable, "-m", "ruff"]
 PARTS = {
     "style": [[*RUFF, "check", "."], [*RUFF, "format", "--check", "."]],
-    "tests": [[*PYTEST, "tests/"]],
-    "notebooks": [[*PYTEST, "--nbval", LONGEST, "notebooks/"]],
+    "tests": [[*PYTEST, *TWO_AT_A_TIME, "tests/"]],
+    "notebooks": [[*PYTEST, "--nbval", "notebooks/"]],  # one after the other: 16 reads 15's run
 }
 
 
 def run(command):
-    """Runs a command, with its share of the processors for each worker; returns its status."""
-    threads = str(max(1, (os.cpu_count() or 2) // 2))
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
+    """Runs a command; two workers share the processors. Returns its status."""
+    environment = dict(os.environ)
+    if "-n" in command:
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
     return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 

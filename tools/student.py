@@ -35,7 +35,6 @@ LEFT_OUT = (
     "benchmarks/schedules.py",
     "benchmarks/verbs.py",
     "tests/fuzz.py",
-    "tests/prose.py",
     "tests/test_ablation.py",
     "tests/test_studies.py",
     "tests/test_box.py",
@@ -52,6 +51,7 @@ HOW_TO_WORK = (ROOT / "tools" / "student.md").read_text(encoding="utf-8")  # the
 CHANGES = {  # file: [(what is there, what the copy has instead)]
     "Makefile": [
         (r"^(test: .*## ).*", r"\1run the tests"),
+        (r"^\t.*run_tests\.py\n", "\t$(BIN)/python -m pytest tests/\n"),
         (r"^\t.*(ruff|--nbval).*\n", ""),
         (r"^# For teachers\b(.|\n)*", ""),
     ],
