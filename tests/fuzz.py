@@ -85,7 +85,6 @@ def commands(work):
         "score": (translate.main, ["--run", run, "--score", data, "--split", "dev"], run),
         "train": (train.main, ["--data", data, *at_run], run),
         "restart": (train.main, ["--data", data, "--restart", *at_run], run),
-        "plot": (train.main, ["--run", run, "--plot", run / "log.png"], run),
         "tsv": (train.main, ["--data", data, *anew], data),
         "score tsv": (translate.main, ["--run", run, "--score", data, "--split", "dev"], data),
         "input": (translate.main, ["--run", run, "--input", data / "test.tsv"], data),

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, run_python
@@ -20,30 +21,30 @@ from notebooks.support.options import parse_command
 from notebooks.support.session import FILES
 
 
-def test_train_translate_and_score(small_data, tmp_path):
-    run = tmp_path / "run"
-    options = ["--data", small_data, "--config", "tiny", "--run", run, "--seed", "3"]
-    done = run_python(ROOT / "train.py", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "300 pairs to train on, 0 longer ones left out; 40 for dev" in done.stdout
-    last = r"finished at step 40; best dev loss \d\.\d+ nats a token at step 40"
-    assert re.search(last, done.stdout)
-    assert re.search(r"40/40 \[.*step/s, loss \d\.\d+, [\d,]+ tokens/s\]", done.stderr)
+def test_train_translate_and_score(small_data, tmp_path, capsys):
+    run, data = tmp_path / "run", ["--data", str(small_data)]
+    options = "--config tiny --steps 4 --eval-steps 2 --batch-tokens 200 --seed 3".split()
+    assert train.main([*data, *options, "--run", str(run)]) == 0
+    captured = capsys.readouterr()
+    assert "300 pairs to train on, 0 longer ones left out; 40 for dev" in captured.out
+    last = r"finished at step 4; best dev loss \d\.\d+ nats a token at step 4"
+    assert re.search(last, captured.out)
+    assert re.search(r"4/4 \[.*(step/s|s/step), loss \d\.\d+, [\d,]+ tokens/s\]", captured.err)
     assert json.loads((run / "config.json").read_text())["seed"] == 3
     assert not (run / "scores.json").exists()
-    options = ["--run", run, "--score", small_data, "--split", "test"]
-    done = run_python(ROOT / "translate.py", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^  reference  ", done.stdout, re.M)) == 10
+    score = ["--run", str(run), "--score", str(small_data), "--split"]
+    assert translate.main([*score, "test"]) == 0
+    output = capsys.readouterr().out
+    assert len(re.findall(r"^  reference  ", output, re.M)) == 10
     scores = json.loads((run / "scores.json").read_text())
     assert scores.keys() == {"test"}
     names = "bleu chrf bleu_signature chrf_signature sentences_per_second"
     assert scores["test"]["beam"].keys() == set(names.split())
     bleu, chrf, signature, _, speed = (scores["test"]["greedy"][name] for name in names.split())
-    printed = done.stdout.splitlines()
+    printed = output.splitlines()
     assert f"greedy  BLEU {bleu:5.2f}  chrF {chrf:5.2f}  {speed} sentences/s" in printed
     assert f"BLEU {signature}" in printed
-    assert translate.main(["--run", str(run), "--score", str(small_data), "--split", "dev"]) == 0
+    assert translate.main([*score, "dev"]) == 0
     assert json.loads((run / "scores.json").read_text()).keys() == {"test", "dev"}
 
 
@@ -73,7 +74,9 @@ def test_the_length_penalty_that_dev_likes_best_is_kept(
     assert "search.json" in FILES  # so --restart clears it
 
 
-def test_argument_file_and_pipe_give_the_same_lines(finished_run, small_data, tmp_path, capsys):
+def test_argument_file_and_pipe_give_the_same_lines(
+    finished_run, small_data, tmp_path, capsys, monkeypatch
+):
     texts = [english for english, _ in read_pairs(small_data, "dev", Config())][:5]
     texts[2:2] = ["", "😀"]
     (tmp_path / "input.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -82,9 +85,11 @@ def test_argument_file_and_pipe_give_the_same_lines(finished_run, small_data, tm
     argument = capsys.readouterr().out
     assert translate.main([*options, "--input", str(tmp_path / "input.txt")]) == 0
     file = capsys.readouterr().out
-    pipe = run_python(ROOT / "translate.py", *options, stdin="\n".join(texts) + "\n")
-    assert pipe.returncode == 0, pipe.stderr
-    assert argument == file == pipe.stdout
+    number = os.open(tmp_path / "input.txt", os.O_RDONLY)
+    stdin = SimpleNamespace(fileno=lambda: number, isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert translate.main(options) == 0
+    assert argument == file == capsys.readouterr().out
     assert argument.count("\n") == len(texts)
 
 
@@ -104,24 +109,19 @@ def test_the_default_is_the_small_preset_on_the_projects_corpus():
 
 
 @pytest.mark.parametrize(
-    "command, argv, told",
+    "command, argv, word",
     [
-        (train.main, ["--wings", "2"], "--wings"),
-        (train.main, ["--config"], "argument --config: expected one argument"),
-        (train.main, ["--keep", "red"], "invalid choice 'red' for argument '--keep'"),
-        (train.main, ["--steps", "1e9"], "Error parsing --steps: invalid literal for int() with"),
+        (train.main, ["--config"], "--config"),
+        (train.main, ["--keep", "red"], "'red'"),
+        (train.main, ["--steps", "1e9"], "--steps"),
         (translate.main, ["--wings", "2"], "--wings"),
-        (translate.main, ["--run"], "Missing value for argument '--run'"),
-        (translate.main, ["--run", "a\0b"], "an option holds the character NUL"),
     ],
 )
-def test_a_wrong_option_is_one_line_and_status_2(command, argv, told, capsys):
+def test_a_wrong_option_is_one_line_and_status_2(command, argv, word, capsys):
     assert command(argv) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-    assert told in line
-    assert "│" not in line
-    assert line.endswith((". --help tells more", "Leave it out"))
+    assert line.startswith("error: ") and word in line and "│" not in line
+    assert line.endswith(". --help tells more")
 
 
 def test_help_has_every_setting_and_loads_nothing_that_draws():
@@ -153,18 +153,3 @@ def test_output_that_cannot_be_written_is_told_once(command):
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "No space left" in line
-
-
-def test_without_a_standard_error_nothing_is_said_elsewhere():
-    program = """
-import sys
-sys.stderr = None
-from notebooks.support.errors import InputError, run_command
-
-def refuse(_):
-    raise InputError("wrong")
-
-sys.exit(run_command(refuse, []))
-"""
-    done = run_python("-c", program)
-    assert (done.returncode, done.stdout) == (2, "")

@@ -218,13 +218,15 @@ def test_an_impossible_value_in_a_file_of_a_run(refused_run, run, name, change):
 OTHERS = [
     (dict(d_model=64), "(64,"), (dict(num_layers=3), "missing in the file"),
     (dict(num_heads=4), "other settings"), (dict(tgt_segmentation="words"), "other settings"),
+    (dict(src="de"), "other settings"), (dict(src_segmentation="characters"), "other settings"),
+    (dict(norm="post"), "model.safetensors"), (dict(sharing="three-way"), "three-way"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("change, word", OTHERS)
 def test_weights_know_their_settings(refused_run, run, change, word):
     rewrite(run / "config.json", **change)
-    refused_run("model.safetensors", word)
+    refused_run(word)
 
 
 def test_weights_know_their_vocabularies(refused_run, run):

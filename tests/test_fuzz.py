@@ -15,7 +15,8 @@ def test_200_damaged_folders():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "200 examples, nothing found" in done.stdout
     for program in fuzz.commands(ROOT):
-        assert f"{program:10} exit status 2" in done.stdout, done.stdout
+        assert f"{program:10} exit status" in done.stdout, done.stdout
+    assert done.stdout.count("exit status 2") > 5, done.stdout
 
 
 def fails(argv):

@@ -29,9 +29,7 @@ from notebooks.support.errors import InputError, Stopped
 from notebooks.support.loading import seed_step
 from notebooks.support.model_files import read_tensors
 from notebooks.support.run_folder import RunFolder
-from notebooks.support.session import what_makes_it
 from notebooks.support.training_run import run_training
-from notebooks.training import train_step
 
 CONFIG = replace(TINY, steps=8, eval_steps=2, warmup_steps=2, batch_tokens=200)
 OPTIONS = "--config tiny --steps 2 --eval-steps 1 --batch-tokens 200".split()
@@ -53,6 +51,17 @@ def step_names(run):
 def stop_at(number, step):
     """A function for `on_log`, which sends this process a signal at a step."""
     return lambda records: records[-1]["step"] == step and signal.raise_signal(number)
+
+
+def signal_before(monkeypatch, number, step):
+    """Sends this process a signal while it trains, before the step after so many."""
+
+    def seed_and_send(seed, done):
+        if done == step:
+            signal.raise_signal(number)
+        seed_step(seed, done)
+
+    monkeypatch.setattr(training_run, "seed_step", seed_and_send)
 
 
 def test_another_seed_gives_another_run(small_data, straight, tmp_path):
@@ -89,14 +98,8 @@ def test_workers_prepare_batches_ahead_and_change_nothing(
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
 def test_a_signal_between_evaluations(small_data, straight, tmp_path, monkeypatch, number):
     """It saves first; the next record is of one step."""
-
-    def stop(seed, step):
-        if step == 2:
-            signal.raise_signal(getattr(signal, number))
-        seed_step(seed, step)
-
     with monkeypatch.context() as patch, pytest.raises(Stopped, match="step 3, saved"):
-        patch.setattr(training_run, "seed_step", stop)
+        signal_before(patch, getattr(signal, number), 2)
         run_training(small_data, CONFIG, tmp_path)
     run_training(small_data, CONFIG, tmp_path)
     assert_same_run(straight, tmp_path)
@@ -155,7 +158,7 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
     options = f"--data {small_data} --config tiny --steps 24 --eval-steps 4 --d-model 64"
     options += " --batch-tokens 100 --dtype float32 --run"
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    command = [sys.executable, str(tmp_path / "program.py"), options]
+    command, codes = [sys.executable, str(tmp_path / "program.py"), options], []
     environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     for last in (4, 12):  # killed as soon as this or a later checkpoint begins to be written
         process = subprocess.Popen(
@@ -169,7 +172,8 @@ def test_killed_and_resumed_by_the_same_command(small_data, tmp_path):
                 break
             time.sleep(0.001)
         process.kill()
-        assert process.wait() != 0  # it was hit
+        codes.append(process.wait())
+    assert any(codes)  # it was hit
     done = run_python(*command[1:], broken, whole, **environment)
     assert done.returncode == 0, done.stderr
     assert_same_run(whole, broken)
@@ -184,7 +188,11 @@ def twice(losses):
 def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, expected):
     losses = twice(itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3]))
     monkeypatch.setattr(training_run, "mean_loss", lambda *_: next(losses))
-    run_training(small_data, replace(CONFIG, steps=12, keep=keep, checkpoints=9), tmp_path)
+    seen, model = [], tmp_path / "model.safetensors"
+    look = lambda _: seen.append(model.exists())  # a run that is stopped after days can translate
+    config = replace(CONFIG, steps=12, keep=keep, checkpoints=9)
+    run_training(small_data, config, tmp_path, on_log=look)
+    assert seen == [False] + 5 * [True]  # the record is written before the weights
     kept = read_tensors(tmp_path / "model.safetensors")
     wanted = read_tensors(tmp_path / "checkpoints" / f"step-{expected}" / "model.safetensors")
     assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
@@ -233,11 +241,6 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     assert records[-1]["dev_loss"] < records[0]["dev_loss"]
     keys = "step epoch loss learning_rate grad_norm tokens_per_second seconds time"
     assert set(keys.split()) <= records[0].keys()
-
-
-def test_a_command_with_a_name_that_is_not_utf8_is_kept_too(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["training.py", "--run", os.fsdecode(b"caf\xe9")])
-    assert what_makes_it()["command"] == ["training.py", "--run", r"caf\xe9"]
 
 
 def test_tied_weights_are_saved_once(finished_run):
@@ -318,22 +321,12 @@ def test_a_checkpoint_that_is_there_is_never_touched(straight, tmp_path):
     assert {path.name for path in folder.iterdir()} == {"step-6", "step-8", "step-20"}
 
 
-def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path):
+def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path, monkeypatch):
     config = replace(CONFIG, learning_rate=1e38, clip=1e38, warmup_steps=3, steps=30, eval_steps=30)
-    calls = itertools.count()
-
-    def train_step_and_ask(*arguments, step=train_step):
-        if next(calls) == 12:
-            signal.raise_signal(signal.SIGTERM)
-        return step(*arguments)
-
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        pytest.raises(InputError, match="no number at step 13"),
-    ):
-        patch.setattr(training, "train_step", train_step_and_ask)
+    signal_before(monkeypatch, signal.SIGTERM, 12)
+    with pytest.raises(InputError, match="no number at step 13"):
         run_training(small_data, config, tmp_path)
-    assert RunFolder(tmp_path).checkpoints() == []
+    assert step_names(tmp_path) == []
 
 
 def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
@@ -344,18 +337,6 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert train.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
-
-
-@pytest.mark.parametrize("keep", ["best", "last", "average"])
-def test_weights_are_there_after_every_evaluation(small_data, tmp_path, keep):
-    """Not only at the end: a run that is stopped after days can translate."""
-    seen = []
-
-    def look(records):
-        seen.append((tmp_path / "model.safetensors").exists())
-
-    run_training(small_data, replace(CONFIG, steps=4, keep=keep), tmp_path, on_log=look)
-    assert seen == [False, True]  # the record is written before the weights
 
 
 def tracker_of_accelerate(monkeypatch, **methods):

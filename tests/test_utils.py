@@ -1,8 +1,6 @@
 """The helpers of utils.py, whose printing nbval compares; data types; files."""
 
 import os
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import pytest
@@ -61,18 +59,6 @@ def test_a_processor_computes_in_the_type_that_it_multiplies_faster(monkeypatch,
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: can, raising=False)
     monkeypatch.setattr(precision, "seconds_of_product", lambda dtype: 1 if dtype == fast else 2)
     assert precision.native_dtype() == fast
-
-
-def test_where_amx_is_hidden_products_are_measured():
-    can = getattr(torch.cpu, "get_capabilities", dict)()
-    if not can.get("amx_bf16"):
-        pytest.skip("this processor has no AMX to hide")
-    show = "from notebooks.support.precision import native_dtype as n; print(n())"
-    found = {}
-    for level in ("AVX512_CORE_AMX", "AVX512_CORE"):
-        options = dict(env=os.environ | {"ONEDNN_MAX_CPU_ISA": level}, cwd=utils.ROOT, text=True)
-        found[level] = subprocess.check_output([sys.executable, "-c", show], **options)
-    assert found == {"AVX512_CORE_AMX": "bfloat16\n", "AVX512_CORE": "float32\n"}
 
 
 @pytest.mark.parametrize("place", ["cpu", "cuda"])
