@@ -25,15 +25,12 @@ from notebooks.translation import bleu
 from utils import device
 
 
-def run_training(
-    data, config, run, restart=False, on_log=None, load=load_data, start=None, samples=()
-):
+def run_training(data, config, run, restart=False, on_log=None, load=load_data, start=None):
     """From a data folder to a finished run folder; goes on where an earlier call stopped.
 
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
     notebook 01's `load_data` does. A new run takes vocabularies and weights from the run `start`,
-    if one is given. Each evaluation translates the sentences `samples`, else the first three of
-    dev, into its record. Returns all records.
+    if one is given. Returns all records.
     """
     check_place(Path(run))
     known = RunFolder(start).tokenizers() if start else None
@@ -55,7 +52,7 @@ def run_training(
         def measure():
             """What an evaluation notes besides the dev loss."""
             found = {"train_loss": mean_loss(model, sample, config)}
-            return found | translate_some(model, (source, target), dev_pairs, config, samples)
+            return found | translate_some(model, (source, target), dev_pairs, config)
 
         return train_in(session, model, train_set, dev_set, measure)
 
@@ -154,18 +151,15 @@ def sample_of(dataset, count):
     return sample
 
 
-def translate_some(model, tokenizers, dev_pairs, config, samples=()):
-    """dev_bleu and translated samples, for an evaluation's record, by the first process.
+def translate_some(model, tokenizers, dev_pairs, config):
+    """dev_bleu and three samples, for an evaluation's record, by the first process.
 
-    Translates greedily the first `bleu_sentences` of dev, and `samples`; without any, the first
-    three of these are the samples.
+    Translates the first `bleu_sentences` of dev greedily.
     """
     pairs = dev_pairs[: config.bleu_sentences]
     if not pairs or not processes().is_main_process:
         return {}
     sentences, references = zip(*pairs)
-    texts = [*sentences, *samples]
-    translations = translate_greedily(model.eval(), tokenizers, texts, config)
-    score = round(bleu(translations[: len(pairs)], references, config.tgt)[0], 2)
-    shown = list(zip(texts, translations))
-    return {"dev_bleu": score, "samples": shown[len(pairs) :] or shown[:3]}
+    written = translate_greedily(model.eval(), tokenizers, sentences, config)
+    score = round(bleu(written, references, config.tgt)[0], 2)
+    return {"dev_bleu": score, "samples": list(zip(sentences, written))[:3]}
