@@ -63,10 +63,10 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
 .PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels chinese student grade
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
-check: .venv/dev  ## style, the tests that take two minutes together, and what the model in the box was made from
+check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q $(QUICK)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=data_large --cov-report=term:skip-covered $(QUICK)
 	$(BIN)/python tools/model.py --check
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
