@@ -51,6 +51,7 @@ HOW_TO_WORK = (ROOT / "tools" / "student.md").read_text(encoding="utf-8")  # the
 CHANGES = {  # file: [(what is there, what the copy has instead)]
     "Makefile": [
         (r"^(test: .*## ).*", r"\1run the tests"),
+        (r"^STARTED .*\n", ""),
         (r"^\t.*run_tests\.py\n", "\t$(BIN)/python -m pytest tests/\n"),
         (r"^\t.*(ruff|--nbval).*\n", ""),
         (r"^# For teachers\b(.|\n)*", ""),
