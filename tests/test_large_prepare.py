@@ -474,6 +474,7 @@ def begin(data, output, name, workers):
     if number == 0:
         try:
             os.setsid()
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # else a background's
             sys.stdout = sys.stderr = open(writing, "w")
             setattr(module, name, slow)
             warnings.simplefilter("ignore")  # more workers than processors
