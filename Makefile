@@ -66,7 +66,7 @@ QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py
 check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=data_large --cov-report=term:skip-covered $(QUICK)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=engine --cov-report=term:skip-covered $(QUICK)
 	$(BIN)/python tools/model.py --check
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
@@ -76,21 +76,21 @@ model: .venv/ready  ## make the model in the box, data_small/model, from the fin
 notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/python tools/model.py --exports
+	$(BIN)/python tools/model.py --definitions
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
 test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
 
-verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: notebooks/support/verbs.json
-	$(BIN)/python benchmarks/verbs.py
+verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
+	$(BIN)/python studies/verbs.py
 
-schedules: .venv/ready  ## train `small` at rates with and without warm-up, half an hour on 2 cores: notebooks/support/schedules.json
-	$(BIN)/python benchmarks/schedules.py
+schedules: .venv/ready  ## train `small` at rates with and without warm-up, half an hour on 2 cores: studies/schedules.json
+	$(BIN)/python studies/schedules.py
 
-ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: notebooks/support/ablation.json
-	$(BIN)/python benchmarks/ablation.py
+ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: studies/ablation.json
+	$(BIN)/python studies/ablation.py
 
 EXAMPLES ?= 10000
 SEED ?= 0

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from notebooks.support.box import default_run
-from notebooks.support.errors import InputError, run_command
-from notebooks.support.export import export
-from notebooks.support.export_page import export_page
-from notebooks.support.options import parse_command
+from engine.errors import InputError, run_command
+from engine.export.folder import export
+from engine.export.page_form import export_page
+from engine.options import parse_command
+from engine.pretrained import default_run
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import tyro
 
-from data_large.prepare import FOLDER, prepare
+from engine.corpus.prepare import FOLDER, prepare
+from engine.errors import run_command
+from engine.options import parse_command
+from engine.run_folder import RunFolder
 from notebooks.setup import Config
-from notebooks.support.errors import run_command
-from notebooks.support.options import parse_command
-from notebooks.support.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,17 @@ from typing import Literal
 
 import tyro
 
-from data_large.prepare import load_data
+from engine.corpus.prepare import load_data
+from engine.devices import DeviceName, choose_device
+from engine.errors import run_command
+from engine.options import parse_command
+from engine.processes import connected, processes
+from engine.run_folder import RunFolder
+from engine.run_log import plot_log
+from engine.scoring import print_samples
+from engine.trackers import tracked
+from engine.training_run import run_training
 from notebooks.setup import Config
-from notebooks.support.devices import DeviceName, choose_device
-from notebooks.support.errors import run_command
-from notebooks.support.options import parse_command
-from notebooks.support.processes import connected, processes
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.run_log import plot_log
-from notebooks.support.scoring import print_samples
-from notebooks.support.trackers import tracked
-from notebooks.support.training_run import run_training
 from utils import ROOT
 
 

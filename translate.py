@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from data_large.formats import read_split
-from notebooks.support.box import default_run
-from notebooks.support.devices import DeviceName, choose_device
-from notebooks.support.errors import InputError, run_command
-from notebooks.support.options import parse_command
-from notebooks.support.scoring import keep_scores, print_alpha, print_scores, score
-from notebooks.support.serving import serve_translator
-from notebooks.support.stream import translate_lines
+from engine.corpus.formats import read_split
+from engine.devices import DeviceName, choose_device
+from engine.errors import InputError, run_command
+from engine.options import parse_command
+from engine.pretrained import default_run
+from engine.scoring import keep_scores, print_alpha, print_scores, score
+from engine.serving import serve_translator
+from engine.stream import translate_lines
 from notebooks.translation import Translator
 
 

@@ -44,7 +44,7 @@ def mps_computes_right():
     Compared once, by a process of its own, for each version of PyTorch and of the system; what it
     found is kept in the user's cache.
     """
-    command = [sys.executable, "-m", "notebooks.support.devices"]
+    command = [sys.executable, "-m", "engine.devices"]
     environment = {**os.environ, "TRANSFORMER_DEVICE": "cpu", "PYTHONUTF8": "1"}
     options = dict(cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
     done = subprocess.run(command, **options)

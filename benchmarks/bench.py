@@ -37,7 +37,12 @@ import transformers
 from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from data_large.prepare import load_data
+from engine.corpus.prepare import load_data
+from engine.export.folder import export
+from engine.files import write_json
+from engine.precision import native_dtype
+from engine.training_run import run_training
+from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import (
     Batch,
     TokenBatchSampler,
@@ -50,11 +55,6 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.support.export import export
-from notebooks.support.files import write_json
-from notebooks.support.precision import native_dtype
-from notebooks.support.training_run import run_training
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train_step
 from notebooks.transformer import greedy_search
 from notebooks.translation import Translator, beam_search

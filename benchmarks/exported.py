@@ -13,9 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from engine.export.folder import export
+from engine.run_folder import BOX
 from notebooks.data_preparation import read_pairs
-from notebooks.support.export import export
-from notebooks.support.run_folder import BOX
 from notebooks.translation import Translator, measure
 
 

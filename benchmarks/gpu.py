@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from engine.precision import native_dtype
+from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import BOS, EOS, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.support.precision import native_dtype
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train_step
 
 VOCABULARY, ROUNDS = 32_000, 5
@@ -114,7 +114,7 @@ def main(batch_tokens=25_000):
     steps = dict(jobs(config))
     # the form of attention whose products can be counted, and no logits computed twice
     attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    whole = mock.patch("notebooks.support.wrapped_loss.most_logits", lambda: 10**12)
+    whole = mock.patch("engine.wrapped_loss.most_logits", lambda: 10**12)
     with FlopCounterMode(display=False) as counter, attention, whole:
         steps["ours"](batches[0])
     flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())

@@ -72,14 +72,14 @@ def busy():
 
 def prepare_training():
     """A `small` model and its batches, as run_training makes them."""
-    from data_large.prepare import load_data
+    from engine.corpus.prepare import load_data
+    from engine.precision import native_dtype
+    from engine.wrapped_loss import WrappedLoss
     from notebooks.data_preparation import TokenBatchSampler, make_dataloader
     from notebooks.label_smoothing import LabelSmoothing
     from notebooks.make_model import make_model
     from notebooks.optimizer_schedule import make_optimizer
     from notebooks.setup import Config, replace
-    from notebooks.support.precision import native_dtype
-    from notebooks.support.wrapped_loss import WrappedLoss
     from notebooks.training import train_step
 
     config = replace(Config.preset("small"), dtype=native_dtype())
@@ -128,8 +128,8 @@ def parts(multiple, number=1000):
     import torch
 
     marks.append(("import torch", resident()))
+    from engine import training_run  # noqa: F401
     from notebooks import data_preparation
-    from notebooks.support import training_run  # noqa: F401
 
     marks.append(("the rest of the imports", resident()))
     data_preparation.MULTIPLE = multiple

@@ -13,7 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from notebooks.support import before_torch  # noqa: F401
+from engine import startup  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"

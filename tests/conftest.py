@@ -25,11 +25,11 @@ try:
 except simulated.Missing as error:
     missing = str(error)
 
+from engine.model_files import read_tensors
+from engine.training_run import run_training
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.support.model_files import read_tensors
-from notebooks.support.training_run import run_training
 from notebooks.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -34,14 +34,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 from tqdm import tqdm
 
-import data_large.prepare
-from notebooks.setup import Config, replace
-from notebooks.support.training_run import run_training
 from utils import ROOT
 
-sys.path.insert(0, str(ROOT))  # where the programs are
+sys.path.insert(0, str(ROOT))  # where the programs and the engine are
+import engine.corpus.prepare
 import train
 import translate
+from engine.training_run import run_training
+from notebooks.setup import Config, replace
 
 SECONDS = 20  # a program that takes longer hangs
 MEMORY = 8 << 30  # address space of a child: a size that nobody has must end in one line
@@ -70,7 +70,7 @@ def make_folders(base):
         (base / "lines" / f"{split}.jsonl").write_text(text, encoding="utf-8")
         parquet.write_table(pa.Table.from_pylist(rows), base / "columns" / f"{split}.parquet")
     config = replace(Config.preset("tiny"), **SETTINGS)
-    data_large.prepare.prepare(base / "lines", config, 1, base / "prepared")
+    engine.corpus.prepare.prepare(base / "lines", config, 1, base / "prepared")
     run_training(data, config, run)
     shutil.rmtree(run / "checkpoints" / "step-2")
     (base / "outside").mkdir()
@@ -206,7 +206,7 @@ def run_child(program, argv, cwd, output):
         try:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             os.chdir(cwd)
-            data_large.prepare.PREPARED = cwd.parent / "prepared"
+            engine.corpus.prepare.PREPARED = cwd.parent / "prepared"
             for stream, file in enumerate((os.devnull, output, output)):
                 os.dup2(os.open(file, os.O_RDWR | os.O_APPEND), stream)
             sys.stdin, sys.stdout, sys.stderr = (open(n, m) for n, m in enumerate("rww"))  # noqa: SIM115
@@ -275,7 +275,7 @@ def fuzz(examples, number=None):
                 make_folders(pristine)
                 for name in commands(warm):  # loads all libraries, once
                     shutil.copytree(pristine, warm)
-                    data_large.prepare.PREPARED = warm / "prepared"
+                    engine.corpus.prepare.PREPARED = warm / "prepared"
                     program, argv, _ = commands(warm)[name]
                     assert program([str(part) for part in argv]) == 0, name
                     shutil.rmtree(warm)

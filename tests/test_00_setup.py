@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
+from engine.errors import InputError
 from notebooks.setup import PRESETS, Config, replace
-from notebooks.support.errors import InputError
 
 
 def test_presets_are_valid_and_the_designed_sizes():

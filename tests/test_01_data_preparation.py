@@ -8,6 +8,10 @@ from conftest import DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.errors import InputError
+from engine.loading import Share
+from engine.model_files import load_tokenizer, save_tokenizer
+from engine.text_files import LINE_BYTES, read_lines
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -25,10 +29,6 @@ from notebooks.data_preparation import (
     read_pairs,
 )
 from notebooks.setup import Config, replace
-from notebooks.support.errors import InputError
-from notebooks.support.loading import Share
-from notebooks.support.model_files import load_tokenizer, save_tokenizer
-from notebooks.support.text_files import LINE_BYTES, read_lines
 
 CONFIG = Config()
 PAIRS = [("One.", "一。"), ("Two!", "二！")]
@@ -272,7 +272,7 @@ def test_batches_hold_each_row_once_within_the_limit(lengths, seed, count, start
     shares = []
     for number in range(count):
         here = SimpleNamespace(process_index=number, num_processes=count)
-        with mock.patch("notebooks.support.loading.processes", lambda here=here: here):
+        with mock.patch("engine.loading.processes", lambda here=here: here):
             shares.append(list(Share(sampler, start)))
     together = [sorted(sum(parts, [])) for parts in zip(*shares, strict=True)]
     assert together == [sorted(rows) for rows in batches[start:]]

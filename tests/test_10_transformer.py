@@ -8,6 +8,7 @@ from conftest import TINY, logits_of, random_batch, random_items, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.attention_maps import attention_maps
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, look_ahead_mask
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
@@ -15,7 +16,6 @@ from notebooks.make_model import make_model
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
-from notebooks.support.attention_maps import attention_maps
 from notebooks.training import train_step
 from notebooks.transformer import GreedySearch, greedy_search
 from utils import device

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from engine.errors import InputError
 from notebooks.data_preparation import PAD
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.support.errors import InputError
 
 SMALL = Config.preset("small")
 

@@ -4,13 +4,13 @@ from conftest import TINY, random_batch, random_items, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import wrapped_loss
+from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import Batch, TokenBatchSampler, load_data, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss, evaluate
 from notebooks.make_model import make_model
 from notebooks.setup import replace
-from notebooks.support import wrapped_loss
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.transformer import Transformer
 from utils import device
 

@@ -7,17 +7,17 @@ import torch
 from conftest import ROOT, TINY, random_batch
 
 import train
+from engine import loading, session, training_run, wrapped_loss
+from engine.checkpoints import Progress
+from engine.run_folder import RunFolder
+from engine.training_run import mean_loss, run_training
+from engine.translating import translate_greedily
 from notebooks.data_preparation import load_data, read_pairs
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.support import loading, session, training_run, wrapped_loss
-from notebooks.support.checkpoints import Progress
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.training_run import mean_loss, run_training
-from notebooks.support.translating import translate_greedily
 from notebooks.training import train_step
 from notebooks.translation import bleu
 from utils import device

@@ -8,9 +8,9 @@ from conftest import logits_of, random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.attention_maps import translation_attention
+from engine.scoring import score
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
-from notebooks.support.attention_maps import translation_attention
-from notebooks.support.scoring import score
 from notebooks.transformer import greedy_search
 from notebooks.translation import BeamSearch, beam_search, measure
 from utils import device

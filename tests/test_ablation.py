@@ -7,13 +7,13 @@ import pytest
 import torch
 from conftest import ROOT, TINY, logits_of, random_batch
 
+from engine import training_run
+from engine.wrapped_loss import WrappedLoss
 from notebooks import make_model
 from notebooks.data_preparation import BOS, EOS, Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
-from notebooks.support import training_run
 from notebooks.support.proofs import shake
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train_step
 from notebooks.translation import beam_search, length_penalty
 

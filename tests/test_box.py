@@ -9,11 +9,12 @@ from conftest import DEVICE, ROOT, run_python
 
 import train
 import translate
+from engine import pretrained
+from engine.run_folder import BOX, RunFolder
+from engine.scoring import score
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config
-from notebooks.support import box
-from notebooks.support.run_folder import BOX, RunFolder
-from notebooks.support.scoring import score
+from notebooks.support.box import the_box
 from notebooks.translation import bleu
 
 VERBS = {"football": "踢", "the piano": "弹", "chess": "下", "tennis": "打", "in the garden": "玩"}
@@ -23,7 +24,7 @@ VERBS = {"football": "踢", "the piano": "弹", "chess": "下", "tennis": "打",
 def course(tmp_path):
     """A copy of what translating needs."""
     folder = tmp_path / "course"
-    for name in ("notebooks", "data_small", "data_large"):
+    for name in ("notebooks", "engine", "data_small"):
         ignored = shutil.ignore_patterns("__pycache__", "prepared")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("utils.py", "translate.py", "train.py"):
@@ -47,7 +48,7 @@ def ask(course, code):
 
 
 def test_it_writes_the_verbs_of_play():
-    translator = box.the_box()
+    translator = the_box()
     texts = [f"We play {what} every day." for what in VERBS]
     for verb, written in zip(VERBS.values(), translator.translate(texts)):
         assert verb in written, (verb, written)
@@ -55,7 +56,7 @@ def test_it_writes_the_verbs_of_play():
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="bit for bit is a promise for CPUs")
 def test_it_is_float32_of_16_bits_on_the_cpu_and_leaves_no_path():
-    for name, parameter in box.the_box().model.named_parameters():
+    for name, parameter in the_box().model.named_parameters():
         assert torch.equal(parameter, parameter.half().float()), name
         assert (parameter.device.type, parameter.dtype) == ("cpu", torch.float32)
     text = (BOX / "made.json").read_text(encoding="utf-8")
@@ -67,15 +68,15 @@ def test_its_scores_are_those_of_scores_json():
     scores = json.loads((BOX / "scores.json").read_text(encoding="utf-8"))["test"]
     pairs = read_pairs(ROOT / "data_small", "test", Config())
     sources, references = (list(side) for side in zip(*pairs))
-    written = box.the_box().translate(sources, beam_size=1)
+    written = the_box().translate(sources, beam_size=1)
     assert abs(bleu(written, references, "zh")[0] - scores["greedy"]["bleu"]) < 0.1
     assert scores["beam"]["bleu"] > scores["greedy"]["bleu"] > 35
 
 
 def test_the_list_of_definitions_is_that_of_the_lessons():
     """After an edit of a lesson of the course: `make notebooks`, or tools/model.py --exports."""
-    assert json.loads(box.EXPORTS.read_text()) == box.all_definitions()
-    assert box.edited_names() == []
+    assert json.loads(pretrained.DEFINITIONS.read_text()) == pretrained.all_definitions()
+    assert pretrained.edited_names() == []
 
 
 def test_without_a_run_the_box_translates_and_says_so(course):
@@ -87,17 +88,17 @@ def test_without_a_run_the_box_translates_and_says_so(course):
 def test_a_finished_run_comes_first_and_a_begun_one_does_not(
     finished_run, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(box, "ROOT", tmp_path)
+    monkeypatch.setattr(pretrained, "ROOT", tmp_path)
     small = shutil.copytree(finished_run, tmp_path / "runs" / "small")
-    assert box.default_run() == small and str(small) in capsys.readouterr().err
+    assert pretrained.default_run() == small and str(small) in capsys.readouterr().err
     newest = RunFolder(small).checkpoints()[-1] / "state.json"
     state = json.loads(newest.read_text())
     newest.write_text(json.dumps({**state, "finished": False}))
-    assert box.default_run() == BOX and "not finished" in capsys.readouterr().err
+    assert pretrained.default_run() == BOX and "not finished" in capsys.readouterr().err
     shutil.rmtree(small / "checkpoints")  # as a run that was copied without them
-    assert box.default_run() == small
+    assert pretrained.default_run() == small
     (small / "model.safetensors").unlink()
-    assert box.default_run() == BOX
+    assert pretrained.default_run() == BOX
 
 
 def test_nothing_else_writes_into_it(small_data, capsys):
@@ -117,7 +118,7 @@ def test_edited_code_is_used_and_named(course):
     printed, errors = ask(course, "print(box.translate(['We play football every day.'])[0])")
     name = "the model in the box: your version of PositionwiseFeedForward is used"
     assert printed[0] == name and len(printed) == 2, errors
-    assert printed[1:] != box.the_box().translate(["We play football every day."])
+    assert printed[1:] != the_box().translate(["We play football every day."])
 
 
 def test_weights_that_no_longer_fit_are_one_line_at_every_use(course):

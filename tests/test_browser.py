@@ -34,7 +34,7 @@ NEEDED = {  # the cells of a notebook that lead to its viewer
 def course(tmp_path_factory):
     """A copy of the course, in which 04 and 16 hold just the cells that are needed."""
     folder = tmp_path_factory.mktemp("course") / "course"
-    for name in ("notebooks", "data_small", "data_large"):
+    for name in ("notebooks", "engine", "data_small"):
         ignored = shutil.ignore_patterns("__pycache__", "prepared")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "utils.py", folder)

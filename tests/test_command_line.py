@@ -13,12 +13,12 @@ from conftest import ROOT, run_python
 
 import train
 import translate
+from engine import scoring
+from engine.options import parse_command
+from engine.session import FILES
 from notebooks import translation
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import Config, replace
-from notebooks.support import scoring
-from notebooks.support.options import parse_command
-from notebooks.support.session import FILES
 
 
 def test_train_translate_and_score(small_data, tmp_path, capsys):
@@ -140,7 +140,7 @@ except SystemExit as end:
     assert "what a source token is" in done.stdout  # the comments beside the fields
 
 
-ENDS = "import sys; from notebooks.support.errors import run_command; sys.exit(run_command(%s, []))"
+ENDS = "import sys; from engine.errors import run_command; sys.exit(run_command(%s, []))"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")

@@ -5,8 +5,8 @@ import torch
 from conftest import found_device, run_python
 
 import train
-from notebooks.support import devices
-from notebooks.support.errors import InputError
+from engine import devices
+from engine.errors import InputError
 
 
 @pytest.fixture(autouse=True)

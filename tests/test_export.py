@@ -24,6 +24,14 @@ from libretranslatepy import LibreTranslateAPI
 from test_01_data_preparation import tricky
 
 import export as program
+from engine.attention_maps import attention_maps
+from engine.errors import InputError
+from engine.export.ctranslate2_form import export_ctranslate2
+from engine.export.folder import export
+from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
+from engine.export.tokenizer_files import export_tokenizer, names
+from engine.run_folder import BOX
+from engine.text_files import one_line
 from notebooks.data_preparation import (
     UNK,
     CharacterSegmenter,
@@ -38,16 +46,8 @@ from notebooks.data_preparation import (
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.support.attention_maps import attention_maps
 from notebooks.support.box import the_box
-from notebooks.support.errors import InputError
-from notebooks.support.export import export
-from notebooks.support.export_ctranslate2 import export_ctranslate2
-from notebooks.support.export_tokenizers import export_tokenizer, names
-from notebooks.support.exported.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from notebooks.support.proofs import shake
-from notebooks.support.run_folder import BOX
-from notebooks.support.text_files import one_line
 
 FORMS = ("ctranslate2", "onnx")
 

@@ -18,7 +18,21 @@ from filelock import FileLock, Timeout
 import export
 import train
 import translate
-from data_large.prepare import read_split
+from engine import training_run
+from engine.chinese_words import jieba_words
+from engine.corpus.prepare import read_split
+from engine.errors import InputError, Stopped
+from engine.files import private_folder, write_json
+from engine.model_files import (
+    load_tokenizer,
+    read_tensors,
+    save_tokenizer,
+    write_tensors,
+)
+from engine.run_folder import RunFolder
+from engine.session import TrainingSession
+from engine.training_run import run_training
+from engine.translating import translate_texts
 from notebooks import translation
 from notebooks.data_preparation import (
     EOS,
@@ -28,20 +42,6 @@ from notebooks.data_preparation import (
     make_tokenizers,
 )
 from notebooks.setup import Config, replace
-from notebooks.support import training_run
-from notebooks.support.chinese_words import jieba_words
-from notebooks.support.errors import InputError, Stopped
-from notebooks.support.files import private_folder, write_json
-from notebooks.support.model_files import (
-    load_tokenizer,
-    read_tensors,
-    save_tokenizer,
-    write_tensors,
-)
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.session import TrainingSession
-from notebooks.support.training_run import run_training
-from notebooks.support.translating import translate_texts
 
 SHORT = replace(Config.preset("tiny"), steps=4, eval_steps=2)
 STEP = "checkpoints/step-40"

@@ -5,7 +5,7 @@ import math
 import pytest
 from conftest import ROOT, read_records, run_python
 
-from notebooks.support.run_folder import RunFolder
+from engine.run_folder import RunFolder
 
 OPTIONS = "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 6".split()
 

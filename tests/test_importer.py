@@ -34,9 +34,9 @@ def package(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
-    (folder / "support").mkdir()
-    for name in ("__init__.py", "before_torch.py"):
-        shutil.copy(ROOT / "notebooks" / "support" / name, folder / "support")
+    (tmp_path / "engine").mkdir()
+    for name in ("__init__.py", "startup.py"):
+        shutil.copy(ROOT / "engine" / name, tmp_path / "engine")
     wrong = "raise SystemError('not exported')"
     write_notebook(folder / "03_greeting.ipynb", wrong, GREET, "%matplotlib inline")
     return folder
@@ -54,7 +54,7 @@ def test_only_export_cells_are_executed(package):
 def sources():
     """The project's modules and the code that an import of each executes: {name: source}."""
     found = {"utils": (ROOT / "utils.py").read_text(encoding="utf-8")}
-    for folder in ("data_large", "notebooks/support"):
+    for folder in ("engine", "engine/corpus", "engine/export", "notebooks/support"):
         for path in sorted((ROOT / folder).glob("[a-z]*.py")):
             found[f"{folder.replace('/', '.')}.{path.stem}"] = path.read_text(encoding="utf-8")
     for path in NOTEBOOKS:
@@ -84,8 +84,8 @@ def test_data_flows_one_way():
     assert inside["utils"] == set()
     assert sum(map(len, inside.values())) > 80
     small = [name for name in graph if name.startswith("notebooks")]
-    assert len(small) > 35
-    assert [name for name in small if "data_large" in " ".join(graph[name])] == []
+    assert len(small) > 20
+    assert [name for name in small if "engine.corpus" in " ".join(graph[name])] == []
 
 
 def test_an_import_inside_a_function_would_be_found():

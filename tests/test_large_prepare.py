@@ -24,12 +24,13 @@ from conftest import DATA
 from filelock import FileLock
 
 import prepare as program
-from data_large import formats
-from data_large import prepare as large
-from data_large.cleaning import STEPS, judge
-from data_large.dataset import PreparedDataset, load_prepared
-from data_large.formats import needs_preparing, parse_row, raw_lines, read_split
-from data_large.prepare import learn_tokenizers, prepare
+from engine.corpus import formats
+from engine.corpus import prepare as large
+from engine.corpus.cleaning import STEPS, judge
+from engine.corpus.dataset import PreparedDataset, load_prepared
+from engine.corpus.formats import needs_preparing, parse_row, raw_lines, read_split
+from engine.corpus.prepare import learn_tokenizers, prepare
+from engine.errors import InputError, run_command
 from notebooks.data_preparation import (
     EOS,
     TokenBatchSampler,
@@ -39,7 +40,6 @@ from notebooks.data_preparation import (
     read_pairs,
 )
 from notebooks.setup import Config, replace
-from notebooks.support.errors import InputError, run_command
 
 WORDS = Config.preset("tiny")
 SUBWORDS = replace(
@@ -306,7 +306,7 @@ def test_a_full_disk_and_a_killed_worker_are_one_line(
 
 
 def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("notebooks.support.text_files.LINE_BYTES", 8)
+    monkeypatch.setattr("engine.text_files.LINE_BYTES", 8)
     (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
     assert list(raw_lines(tmp_path / "text")) == [b"1234567", b"", b"", b"short", b""]
 
@@ -426,14 +426,14 @@ def test_the_version_stands_for_the_ids(tmp_path):
         ids.append(items(prepare(tmp_path, config, 1, tmp_path / "out")))
     digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
     expected = (1, "a4cd85427869953a4c6c8f8591b19f33f17a0edce7a13a0206c12b00fbdf1dec")
-    what = "raise VERSION in data_large/prepare.py and put the new digest here"
+    what = "raise VERSION in engine/corpus/prepare.py and put the new digest here"
     assert (large.VERSION, digest) == expected, f"the ids have changed: {what}"
 
 
 # several processes
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # as data_large.prepare does
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # as engine.corpus.prepare does
 def test_workers_make_the_same_bytes_and_ask_nothing_of_the_network(
     plain, tmp_path, monkeypatch, capfd
 ):

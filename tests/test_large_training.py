@@ -11,9 +11,9 @@ from test_large_prepare import pairs, small_blocks, write_data  # noqa: F401 (fi
 
 import train
 import translate
-from data_large import prepare as large
+from engine.corpus import prepare as large
+from engine.training_run import run_training
 from notebooks.setup import Config, replace
-from notebooks.support.training_run import run_training
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from grade import FOLDED, exercises
 from pages_text import drawing_cells, to_mathml, with_chinese_marked
 from playwright.sync_api import Error, expect, sync_playwright
 
-from notebooks.support.errors import InputError
+from engine.errors import InputError
 from notebooks.support.pictures import MAP
 
 ADDRESS = "https://example.org/course"

@@ -12,6 +12,7 @@ from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
 from notebooks.support import pictures
+from notebooks.support.viewer import AttentionViewer
 
 
 def test_the_map_lights_the_notebook_asked_for(monkeypatch):
@@ -32,7 +33,7 @@ def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch
     assert pictures.chinese_css() == ""
     pictures.chinese_css.cache_clear()
     monkeypatch.setattr(pictures, "installed_font", lambda: None)
-    viewer = pictures.AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
+    viewer = AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
     font = re.search(r"base64,(.*?)\)", viewer._css)[1]
     glyphs = TTFont(io.BytesIO(base64.b64decode(font))).getBestCmap()
     signs = json.loads((ROOT / "data_small/model/vocabulary.tgt.json").read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch
 
 def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     weights = torch.tensor([[[[0.25, 0.75]], [[1.0, 0.0]]]])  # layers, heads, queries, keys
-    viewer = pictures.AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
+    viewer = AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
     assert viewer.maps["cross"]["weights"] == weights.tolist()
     assert viewer.maps["cross"]["keys"] == ["The", "phone"]
     data, metadata = viewer._repr_mimebundle_()

@@ -23,16 +23,16 @@ from conftest import (
 )
 
 import train
+from engine import processes, session
+from engine.errors import InputError, Stopped
+from engine.model_files import read_tensors, write_tensors
+from engine.processes import synchronised
+from engine.run_folder import RunFolder
+from engine.training_run import run_training
+from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import Batch, TokenBatchSampler, load_data
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
-from notebooks.support import processes, session
-from notebooks.support.errors import InputError, Stopped
-from notebooks.support.model_files import read_tensors, write_tensors
-from notebooks.support.processes import synchronised
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.training_run import run_training
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.training import train_step
 
 CONFIG = replace(TINY, dropout=0.0, steps=15, eval_steps=5, batch_tokens=61)
@@ -202,7 +202,7 @@ import os, signal, time, torch
 from pathlib import Path
 import train
 from notebooks import training
-from notebooks.support.processes import processes
+from engine.processes import processes
 
 def step_or_fault(*arguments, step=training.train_step, calls=[]):
     calls.append(0)

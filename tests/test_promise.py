@@ -55,7 +55,7 @@ import notebooks, torch, json, sys
 from notebooks.data_preparation import EOS, pad_rows
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.support.training_run import run_training
+from engine.training_run import run_training
 from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
 

@@ -19,17 +19,17 @@ from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python
 
 import train
+from engine import loading, training_run
+from engine.checkpoints import Progress, save_checkpoint
+from engine.errors import InputError, Stopped
+from engine.loading import seed_step
+from engine.model_files import read_tensors
+from engine.run_folder import RunFolder
+from engine.training_run import run_training
 from notebooks import training
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
-from notebooks.support import loading, training_run
-from notebooks.support.checkpoints import Progress, save_checkpoint
-from notebooks.support.errors import InputError, Stopped
-from notebooks.support.loading import seed_step
-from notebooks.support.model_files import read_tensors
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.training_run import run_training
 
 CONFIG = replace(TINY, steps=8, eval_steps=2, warmup_steps=2, batch_tokens=200)
 OPTIONS = "--config tiny --steps 2 --eval-steps 1 --batch-tokens 200".split()
@@ -129,7 +129,7 @@ def test_a_sigterm_to_all_processes_of_a_run_with_workers(small_data, tmp_path):
     """A cluster sends it to the workers too, and training still needs them for its last step."""
     program = """
 import train
-from notebooks.support import loading
+from engine import loading
 loading.workers = lambda: 2
 raise SystemExit(train.main())
 """

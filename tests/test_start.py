@@ -5,13 +5,13 @@ from conftest import DATA, TINY, assert_same_run, read_records
 
 import prepare
 import train
-from data_large import prepare as large
+from engine.corpus import prepare as large
+from engine.errors import InputError
+from engine.options import parse_command
+from engine.run_folder import RunFolder
+from engine.training_run import mean_loss, run_training
 from notebooks.data_preparation import load_data, read_pairs
 from notebooks.setup import replace
-from notebooks.support.errors import InputError
-from notebooks.support.options import parse_command
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.training_run import mean_loss, run_training
 from train import TrainCommand
 
 

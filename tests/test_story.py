@@ -6,8 +6,8 @@ What the lessons say about it holds, as ranges: on many sentences, and on every 
 import pytest
 import torch
 
+from engine.attention_maps import translation_attention
 from notebooks.data_preparation import BOS, EOS, PAD, Batch, padding_mask
-from notebooks.support.attention_maps import translation_attention
 from notebooks.support.box import the_box
 from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import ROOT
 
 import translate
-from notebooks.support.errors import InputError
-from notebooks.support.stream import END, collect, rounds, translate_lines
+from engine.errors import InputError
+from engine.stream import END, collect, rounds, translate_lines
 
 
 def test_a_line_is_answered_before_the_next_is_there():

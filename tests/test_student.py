@@ -127,7 +127,7 @@ def test_the_rest_of_the_project_is_there_and_nothing_of_the_teacher(original):
     names = {path.relative_to(original).as_posix() for path in files}
     needed = (
         "pyproject.toml requirements.txt utils.py "
-        "data_small/train.tsv data_large/prepare.py tests/test_08_encoder.py"
+        "data_small/train.tsv engine/corpus/prepare.py tests/test_08_encoder.py"
     )
     assert set(needed.split()) <= names
     assert not any(name.startswith(student.LEFT_OUT) for name in names)

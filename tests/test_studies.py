@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from conftest import DATA, ROOT
 
+from engine.files import read_json
 from notebooks.setup import Config, replace
-from notebooks.support.files import read_json
 
 sys.path.append(str(ROOT / "benchmarks"))
 import schedules

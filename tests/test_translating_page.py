@@ -14,6 +14,16 @@ from playwright.sync_api import expect, sync_playwright
 from py_mini_racer import MiniRacer
 
 import export as program
+from engine.errors import InputError
+from engine.export.page_form import (
+    EXAMPLES,
+    FILES,
+    PAGE,
+    check_form,
+    compare,
+    describe,
+)
+from engine.run_folder import BOX
 from notebooks.data_preparation import (
     CharacterSegmenter,
     SubwordSegmenter,
@@ -25,17 +35,7 @@ from notebooks.data_preparation import (
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.support.errors import InputError
-from notebooks.support.export_page import (
-    EXAMPLES,
-    FILES,
-    PAGE,
-    check_form,
-    compare,
-    describe,
-)
 from notebooks.support.proofs import shake
-from notebooks.support.run_folder import BOX
 from notebooks.translation import Translator
 
 VERBS = "We play the violin every day."  # which greedy search plucks and a beam draws the bow over

@@ -8,7 +8,7 @@ import torch
 from conftest import found_device
 
 import utils
-from notebooks.support import files, precision
+from engine import files, precision
 
 
 @pytest.mark.parametrize(

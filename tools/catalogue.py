@@ -23,8 +23,8 @@ import nbformat
 import polib
 from student import CHANGES, LEFT_OUT, changed, tracked_files
 
-from notebooks.support.errors import InputError, run_command
-from notebooks.support.files import write_json, write_whole
+from engine.errors import InputError, run_command
+from engine.files import write_json, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
@@ -33,8 +33,8 @@ PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
 SITE = ("tools/pages_layout.html.j2", "tools/pages.html.j2", "tools/pages_index.html.j2",
         "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py",
-        "notebooks/support/page/index.html", "notebooks/support/page/page.js",
-        "notebooks/support/attention_viewer.js")  # fmt: skip
+        "engine/export/page/index.html", "engine/export/page/page.js",
+        "engine/export/page/attention_viewer.js")  # fmt: skip
 PAGE_FILES = SITE[-3:]  # of the translating page, which has its words with it
 VIEWER = SITE[-1]  # stands in notebooks and on pages, too
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|\b(?:said|claim) = "([^"]+)"|data-word>([^<]+)<')
@@ -308,7 +308,7 @@ def front_pages(language):
     compiled = json.dumps({short: words}, ensure_ascii=False, indent=1) + "\n"
     return {
         ROOT / f"README.{short}.md": in_language(language, "README.md", text),
-        ROOT / "notebooks" / "support" / "page" / "words.json": compiled,
+        ROOT / "engine" / "export" / "page" / "words.json": compiled,
     }
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from unittest.mock import MagicMock
 
 if __name__ == "__main__":  # a grading process imports the student's `notebooks`
-    from notebooks.support.errors import run_command  # first: Ctrl-C is one line from here
+    from engine.errors import run_command  # first: Ctrl-C is one line from here
 
 import nbformat
 
@@ -330,7 +330,7 @@ def to_grade(folder, notebook, number, text):
 
 def clean(text):
     """A text without orders to a terminal and halves of characters, which cannot be printed."""
-    from notebooks.support.errors import CONTROL
+    from engine.errors import CONTROL
 
     return CONTROL.sub(" ", str(text)).encode(errors="backslashreplace").decode()
 
@@ -380,7 +380,7 @@ def print_class(grades):
 def main(arguments=None):
     """The command line. Returns the exit status."""
     # not at the top, as the `notebooks` of a grading process are the student's
-    from notebooks.support.files import regular, write_whole
+    from engine.files import regular, write_whole
 
     parser = argparse.ArgumentParser(
         "grade.py", description="Grades filled copies of the course with the checks of this one."

@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import matplotlib.pyplot as plt
 
+from engine.attention_maps import translation_attention
 from notebooks.support import pictures  # noqa: F401  sets the style and the Chinese font
-from notebooks.support.attention_maps import translation_attention
 from notebooks.support.box import the_box
 from utils import ROOT
 

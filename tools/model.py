@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 
+from engine.errors import InputError, run_command
+from engine.files import read_json, write_json
+from engine.model_files import made_for, read_tensors, write_tensors
+from engine.pretrained import DEFINITIONS, all_definitions
+from engine.run_folder import BOX, RunFolder
+from engine.scoring import score
 from notebooks.setup import Config
-from notebooks.support.box import EXPORTS, all_definitions
-from notebooks.support.errors import InputError, run_command
-from notebooks.support.files import read_json, write_json
-from notebooks.support.model_files import made_for, read_tensors, write_tensors
-from notebooks.support.run_folder import BOX, RunFolder
-from notebooks.support.scoring import score
 from utils import ROOT
 
 DATA = ROOT / "data_small"
@@ -91,12 +91,12 @@ def main(arguments=None):
     parser = argparse.ArgumentParser("model.py", description="Makes the model in the box anew.")
     parser.add_argument("--run", type=Path, default=ROOT / "runs" / "small", help="finished run")
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
-    parser.add_argument("--exports", action="store_true", help="only write support/exports.json")
+    parser.add_argument("--definitions", action="store_true", help="only engine/definitions.json")
     options = parser.parse_args(arguments)
     if options.check:
         check()
-    elif options.exports:
-        write_json(EXPORTS, all_definitions())
+    elif options.definitions:
+        write_json(DEFINITIONS, all_definitions())
     else:
         make_model(RunFolder(options.run))
     return 0

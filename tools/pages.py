@@ -20,7 +20,7 @@ import textwrap
 from functools import partial
 from pathlib import Path, PurePath
 
-from notebooks.support.errors import InputError, run_command  # first: Ctrl-C is one line from here
+from engine.errors import InputError, run_command  # first: Ctrl-C is one line from here
 
 # isort: split
 import nbformat
@@ -36,9 +36,9 @@ from student import CopyError, changed, without_solutions
 from tidy import without_widgets
 from traitlets.config import Config
 
-from notebooks.support.export_page import export_page
-from notebooks.support.fonts import CHINESE, font_file, subset_font
-from notebooks.support.run_folder import BOX
+from engine.export.page_form import export_page
+from engine.fonts import CHINESE, font_file, subset_font
+from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent

@@ -8,7 +8,7 @@ from grade import statements
 from math_core import LatexError, LatexToMathML
 from nbconvert.filters.markdown_mistune import IPythonRenderer
 
-from notebooks.support.errors import InputError
+from engine.errors import InputError
 
 LATEX = LatexToMathML(fancy_error=False)
 # Runs that a browser and a screen reader must know to be Chinese: signs, their marks, wide forms.
@@ -16,7 +16,7 @@ CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003f
 # What is no text of the page: whole elements, then single tags.
 MARKUP = re.compile(r"(<(?:title|math|script)\b.*?</(?:title|math|script)>|<[^>]*>)", re.DOTALL)
 PICTURES = re.compile(
-    r"^from (?:matplotlib\S*|notebooks\.support\.pictures) import (.*)", re.MULTILINE
+    r"^from (?:matplotlib\S*|notebooks\.support\.(?:pictures|viewer)) import (.*)", re.MULTILINE
 )
 
 

@@ -1,16 +1,13 @@
-"""The figures that notebooks share, their style, the map of the course, the attention viewer."""
+"""The figures that notebooks share, their style, the map of the course."""
 
 import base64
 import functools
 import io
-import json
 from pathlib import Path
 
-import anywidget
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-import traitlets
 from IPython.core.pylabtools import print_figure
 from IPython.display import display
 from matplotlib import font_manager
@@ -19,7 +16,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from notebooks.support.fonts import CHINESE, chinese_font
+from engine.fonts import CHINESE, chinese_font
 from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
@@ -303,56 +300,6 @@ def chinese_css():
         }}
         .jp-OutputArea-output pre {{ font-family: var(--jp-code-font-family), Lent !important; }}
     """
-
-
-class AttentionViewer(anywidget.AnyWidget):
-    """What attends to what: point at a word of either side, choose kind, layer and head.
-
-    `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer`
-    (from 1) and `head` (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a
-    saved notebook, a heatmap stands for it, whose title begins with `note`.
-    """
-
-    _esm = Path(__file__).with_name("attention_viewer.js")
-    _css = property(lambda self: chinese_css())
-    maps = traitlets.Dict().tag(sync=True)
-    kind = traitlets.Unicode().tag(sync=True)
-    layer = traitlets.Int(1).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-
-    def __init__(self, maps, note="", **chosen):
-        self.note = note
-        super().__init__(maps=self.prepared(maps), **{"kind": next(iter(maps)), **chosen})
-
-    @staticmethod
-    def prepared(maps):
-        """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
-        return {
-            kind: {
-                "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 3).tolist(),
-                "queries": list(queries),
-                "keys": list(keys),
-                "colour": COLOURS[kind],
-            }
-            for kind, (weights, queries, keys) in maps.items()
-        }
-
-    def _repr_mimebundle_(self, **options):
-        """The widget, and the picture that front ends show when no kernel runs."""
-        shown = self.maps[self.kind]
-        heads = torch.tensor(shown["weights"][self.layer - 1])
-        weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
-        shown_head = f"head {self.head}" if self.head else "mean of the heads"
-        title = f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
-        axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
-        widget, metadata = super()._repr_mimebundle_(**options)
-        data, described = picture(axis.figure, f"Attention map, words by words: {title}")
-        plt.close(axis.figure)
-        # for a page, where the viewer needs no kernel; in metadata no two runs are compared
-        kept = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
-        described["image/png"]["viewer"] = json.dumps(kept, ensure_ascii=False)
-        data["text/plain"] = f"AttentionViewer: {title}"
-        return {**widget, **data}, {**metadata, **described}
 
 
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):

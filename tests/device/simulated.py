@@ -19,7 +19,7 @@ import torch
 from filelock import FileLock
 
 import utils
-from notebooks.support.files import private_folder
+from engine.files import private_folder
 
 NAME = "sim"
 FOLDER = Path(__file__).resolve().parent

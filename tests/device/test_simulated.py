@@ -7,12 +7,12 @@ import torch
 from conftest import DEVICE, TINY
 from device import simulated
 
+from engine.attention_maps import translation_attention
+from engine.run_folder import RunFolder
+from engine.training_run import run_training
+from engine.translating import translate_greedily
 from notebooks.setup import replace
-from notebooks.support.attention_maps import translation_attention
-from notebooks.support.pictures import AttentionViewer
-from notebooks.support.run_folder import RunFolder
-from notebooks.support.training_run import run_training
-from notebooks.support.translating import translate_greedily
+from notebooks.support.viewer import AttentionViewer
 
 there = simulated.NAME
 pytestmark = pytest.mark.skipif(there != DEVICE, reason="about the simulated accelerator")

@@ -7,15 +7,15 @@ import pytest
 from conftest import DATA, TINY, random_batch, random_model
 from device import simulated
 
+from engine import wrapped_loss
+from engine.precision import precision
+from engine.training_run import run_training
+from engine.wrapped_loss import WrappedLoss
 from notebooks import training
 from notebooks.data_preparation import pad_rows
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.setup import replace
-from notebooks.support import wrapped_loss
-from notebooks.support.precision import precision
-from notebooks.support.training_run import run_training
-from notebooks.support.wrapped_loss import WrappedLoss
 from notebooks.transformer import Transformer, greedy_search
 from notebooks.translation import beam_search
 from utils import device

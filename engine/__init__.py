@@ -1,0 +1,1 @@
+"""What programs need around the lessons: data, runs, training, translating, exports."""

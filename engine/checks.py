@@ -1,0 +1,111 @@
+"""Which values the settings of notebook 00 may have, each by itself and all together."""
+
+import re
+import sys
+from dataclasses import fields
+from typing import Literal, get_args, get_origin
+
+from engine.errors import InputError
+
+# the names from `step` on stand in the record of a run, which run_folder.py checks likewise
+ZERO_IS_FINE = {
+    "dropout",
+    "smoothing",
+    "patience",
+    "bleu_sentences",
+    "seed",
+    "step",
+    "epoch",
+    "batch",
+    "best_loss",
+    "stale",
+    "loss",
+    "tokens",
+}
+INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
+HIGHEST = {
+    "dropout": 0.999,
+    "smoothing": 0.999,
+    "num_layers": 1000,
+    "d_model": 2**16,
+    "d_ff": 2**18,
+    "max_size": 10**7,
+    "seed": 2**63 - 1,
+}
+
+
+def check_setting(name, kind, value):
+    """Raises InputError for a value that a setting of this type cannot have."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InputError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
+        return
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise InputError(f"{name} is {value!r}: give a value of type {kind.__name__}")
+    if kind not in (int, float):
+        return
+    lowest = "from 0" if name in ZERO_IS_FINE else "above 0"
+    highest = HIGHEST.get(name, 10**9 if kind is int else sys.float_info.max)
+    too_low = value < 0 or (value == 0 and name not in ZERO_IS_FINE)
+    if too_low or value != value:  # the second is true of "not a number" only
+        raise InputError(f"{name} is {value}: give a number {lowest}")
+    if value > highest and not (name in INFINITE_IS_FINE and value == float("inf")):
+        raise InputError(f"{name} is {value}: give a number of at most {highest:,}")
+
+
+def check_fields(form):
+    """Raises InputError for the first field of a dataclass whose value it cannot have."""
+    for field in fields(form):
+        check_setting(field.name, field.type, getattr(form, field.name))
+
+
+def check_language(name, value):
+    """Raises InputError unless the value has the form of an ISO code, which scores go by."""
+    if not re.fullmatch("[a-z]{2,3}", value):
+        code = "".join(re.findall("^[A-Za-z]{2,3}", value)).lower() or "en"
+        raise InputError(f"{name} is {value!r}: give the code of the language alone, as {code!r}")
+
+
+def check_name(name, value):
+    """Raises InputError unless the value may be part of a file's name."""
+    if not re.fullmatch("[A-Za-z0-9_-]+", value):
+        raise InputError(f"{name} is {value!r}: give letters, digits, _ and - only")
+
+
+def check_config(config):
+    """Raises InputError for the first setting that cannot work: its name, its value, what to do."""
+    check_fields(config)
+    check_language("src", config.src)
+    check_language("tgt", config.tgt)
+    if config.d_model % config.num_heads:
+        raise InputError(
+            f"num_heads {config.num_heads} does not divide d_model {config.d_model}: "
+            "choose one that does"
+        )
+    if config.d_model % 2:
+        raise InputError(
+            f"d_model {config.d_model} is odd: positions need pairs of sine and "
+            "cosine, choose an even one"
+        )
+    kinds = (config.src_segmentation, config.tgt_segmentation)
+    if config.sharing == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
+        raise InputError(
+            "three-way sharing needs subwords on both sides or on neither: change one segmentation"
+        )
+    if config.src == config.tgt:
+        raise InputError(f"src and tgt are both {config.src!r}: give two languages")
+    if config.batch_tokens <= config.max_length:
+        raise InputError(
+            f"batch_tokens {config.batch_tokens} does not hold one sentence of "
+            f"max_length {config.max_length} and its end mark: choose at least "
+            f"{config.max_length + 1}"
+        )
+
+
+def check_kept(data, split, pairs, config):
+    """Raises InputError if no pair of the split of a data folder is left."""
+    if not pairs:
+        raise InputError(
+            f"{data}: every pair of {split} has more than "
+            f"max_length {config.max_length} tokens on a side"
+        )

@@ -1,0 +1,89 @@
+"""What training reads of a prepared folder: the ids, memory-mapped, and the tokenizers."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from engine.corpus.cleaning import TOKENS
+from engine.errors import InputError
+from engine.files import read_json
+from engine.model_files import load_tokenizer
+from notebooks.data_preparation import add_marks
+
+
+class PreparedDataset(Dataset):
+    """One split of a prepared folder, used as notebook 01's `TranslationDataset`.
+
+    The ids stay on the disk, `lengths` is an (N, 2) array, `dropped` counts the pairs that were too
+    long, `fingerprint` is a SHA-256 of all ids. Pickled as a path, so that the processes of a
+    `DataLoader` read the same files.
+    """
+
+    def __init__(self, folder, split):
+        self.folder, self.split = Path(folder), split
+        report = read_json(self.folder / "report.json")
+        self.dropped, self.fingerprint = report[split][TOKENS], report["contents"][split]
+        counts = np.load(self.folder / split / "lengths.npy").astype(np.int64)
+        self.lengths = counts + 1  # with the marks
+        self.ends, self.ids = np.cumsum(counts, axis=0), []
+        for side, total in zip(("src", "tgt"), counts.sum(axis=0)):
+            path = self.folder / split / f"{side}.ids"
+            width = path.stat().st_size // total  # of an id, in bytes
+            self.ids.append(np.memmap(path, f"u{width}", "r"))
+
+    def __reduce__(self):
+        return PreparedDataset, (self.folder, self.split)
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError(f"pair {index} of {len(self)}")
+        counts = self.lengths[index] - 1
+        starts = self.ends[index] - counts
+        sides = zip(self.ids, starts, starts + counts)
+        return add_marks(*(ids[start:end].tolist() for ids, start, end in sides))
+
+
+@lru_cache(maxsize=1)
+def load_tokenizers(folder):
+    """The source and the target tokenizer of a prepared folder; one object if they are the same."""
+    paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
+    source = load_tokenizer(paths[0])
+    same = paths[0].read_bytes() == paths[1].read_bytes()
+    return source, source if same else load_tokenizer(paths[1])
+
+
+def digest(paths):
+    """SHA-256 over the contents of files, in hexadecimal."""
+    total = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def seal(folder):
+    """Writes the SHA-256 of all files of a folder into one more file of it."""
+    (folder / "sha256").write_text(digest(sealed(folder)))
+
+
+def sealed(folder):
+    """The files of a prepared folder, but for the seal itself."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "sha256")
+
+
+def load_prepared(folder):
+    """Source tokenizer, target tokenizer, train set and dev set of a prepared folder.
+
+    Raises InputError when a file is not as it was written, which takes a second for each GB.
+    """
+    path = folder / "sha256"
+    if not path.exists() or path.read_bytes() != digest(sealed(folder)).encode():
+        raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
+    sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
+    return *load_tokenizers(folder), *sets

@@ -1,0 +1,230 @@
+"""The files of a data folder, and the pairs in them, in any format."""
+
+import io
+import itertools
+import json
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import parent_process
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine import text_files
+from engine.errors import InputError
+from engine.files import regular
+from engine.languages import NAMES
+from engine.text_files import (
+    decode_line,
+    kept_pairs,
+    split_files,
+    split_lines,
+    strip_pair,
+)
+from notebooks.data_preparation import parse_tsv, read_pairs
+
+LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
+TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
+
+
+def list_files(folder, split, config):
+    """All files of a split by their format: {extension: paths}."""
+    kinds = ("tsv", "json", "jsonl", config.src)
+    texts = [kind + packing for kind in kinds for packing in ("", ".gz")]
+    found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
+    return {name: paths for name, paths in found.items() if paths}
+
+
+def find_files(folder, split, config):
+    """The files of one split, which must be in one format: (extension, files).
+
+    A file is a tuple of one path, or of two for halves aligned line by line.
+    """
+    found = list_files(folder, split, config)
+    if len(found) > 1:
+        raise InputError(
+            f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
+        )
+    if not found:
+        texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
+        raise InputError(f"{folder}: holds no {texts} (each also as .gz), and no {split}.parquet")
+    extension, paths = found.popitem()
+    if extension.split(".")[0] != config.src:
+        return extension, [(path,) for path in paths]
+    other = config.tgt + extension.removeprefix(config.src)
+    files = [(path, path.with_name(path.name.removesuffix(extension) + other)) for path in paths]
+    for path, half in files:
+        if not regular(half).exists():
+            raise InputError(f"{path}: its other half {half.name} is missing beside it")
+    return extension, files
+
+
+# lines of text
+
+
+def raw_lines(path):
+    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long.
+
+    Raises InputError if the file is damaged.
+    """
+    packed = path.suffix == ".gz"
+    try:
+        if packed:
+            file = io.BufferedReader(pa.input_stream(str(path), compression="gzip"))
+        else:
+            file = open(path, "rb")
+        with file:
+            for line in split_lines(file):
+                yield line if len(line) < text_files.LINE_BYTES else b""
+    except OSError as error:
+        raise damaged(path, error) if packed else error from None
+
+
+def damaged(path, error):
+    """The InputError for a file that a library could not read."""
+    first_line = str(error).partition("\n")[0]
+    return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
+
+
+def read_texts(path):
+    """Yields the lines of a file, compressed or not, as texts. InputError if they are not UTF-8."""
+    for number, line in enumerate(raw_lines(path), start=1):
+        yield decode_line(line, path, number)
+
+
+def aligned_lines(path, other):
+    """Yields [source, target] of two files. InputError unless they have as many lines."""
+    counts = [0, 0]
+    for row in itertools.zip_longest(read_texts(path), read_texts(other)):
+        counts = [count + (line is not None) for count, line in zip(counts, row)]
+        yield [line or "" for line in row]
+    if counts[0] != counts[1]:
+        told = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
+        raise InputError(f"{told}: they must match line by line")
+
+
+# tables
+
+
+def table_batches(path):
+    """Yields the record batches of a Parquet file."""
+    with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+        yield from file.iter_batches(batch_size=TABLE_ROWS, use_threads=False)
+
+
+def check_table(path):
+    """Raises an error for a table in which a value points outside its memory, or is no UTF-8."""
+    for batch in table_batches(path):
+        batch.validate(full=True)
+
+
+def end_with_parent():
+    """Lets this process end when the one that started it was killed."""
+
+    def follow():
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def table_rows(path, config):
+    """Yields [source, target] of a table, None for what is no text.
+
+    Before a text is taken from it all of it is checked, by a process that a stranger's bytes may
+    end.
+    """
+    languages = [(code, NAMES.get(code)) for code in (config.src, config.tgt)]
+    names = [
+        (f"translation.{code}", f"translation.{language}", code, language)
+        for code, language in languages
+    ]
+    try:
+        with ProcessPoolExecutor(1, initializer=end_with_parent) as checking:
+            checking.submit(check_table, path).result()
+        for batch in table_batches(path):
+            table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
+            columns = [
+                next((name for name in side if name in table.column_names), None) for side in names
+            ]
+            if None in columns:
+                found = ", ".join(table.column_names)
+                wanted = " and ".join(side[2] for side in names)
+                raise InputError(
+                    f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
+                )
+            for row in zip(*(table[column].to_pylist() for column in columns)):
+                yield [text if isinstance(text, str) else None for text in row]
+    except BrokenProcessPool:
+        raise damaged(path, "reading it ends a process") from None
+    except (OSError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
+        raise damaged(path, error) from None
+
+
+# pairs
+
+
+def read_rows(extension, file, config):
+    """Yields the rows of one file as lists of texts: a line, or a text of each side."""
+    if extension == "parquet":
+        return table_rows(*file, config)
+    if len(file) == 2:
+        return aligned_lines(*file)
+    return ([line] for line in read_texts(*file))
+
+
+def read_json_pair(line, config):
+    """The pair in one JSON object: by ISO code or English name, plain or under "translation".
+
+    None if it is not there.
+    """
+    try:
+        row = json.loads(line)
+        row = row.get("translation", row)
+        sides = [row.get(code, row.get(NAMES.get(code))) for code in (config.src, config.tgt)]
+        "".join(sides).encode()  # fails for half a character, which JSON can spell
+        return tuple(sides)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return None
+
+
+def parse_row(extension, row, config):
+    """The pair of texts in a row of `read_rows`, None if it holds none."""
+    if extension.startswith("tsv"):
+        return parse_tsv(row[0], config)
+    if extension.startswith("json"):
+        return read_json_pair(row[0], config)
+    return None if None in row else tuple(row)
+
+
+def read_split(data, split, config):
+    """The pairs of dev or test in any format: a list of (source, target) texts.
+
+    It is what notebook 01's `read_pairs` gives.
+    """
+    extension, files = find_files(data, split, config)
+    if extension == "tsv":  # what notebook 01 reads
+        return read_pairs(data, split, config)
+    pairs = []
+    for file in files:
+        rows = read_rows(extension, file, config)
+        found = [strip_pair(parse_row(extension, row, config)) for row in rows]
+        pairs += kept_pairs(file[0], found, config)
+    return pairs
+
+
+def present_splits(data, config):
+    """The splits to read. Train comes last: what is wrong with a small file is found at once."""
+    return ["dev", *(["test"] if list_files(data, "test", config) else []), "train"]
+
+
+def needs_preparing(data, config):
+    """Whether a data folder has to be prepared on the disk.
+
+    It is in a format that notebook 01 does not read, or too large for lists in memory.
+    """
+    found = [find_files(data, split, config) for split in present_splits(data, config)]
+    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
+    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)

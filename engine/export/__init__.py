@@ -1,0 +1,1 @@
+"""A trained run written for use elsewhere, one module a form."""

@@ -1,0 +1,114 @@
+"""A run for CTranslate2, a translation engine in C++ that can compute with 8-bit integers.
+
+It wants the weights under its own names: queries, keys and values stacked, our table of positions
+(its own begins at position 1), and, so that PAD, UNK and BOS are never written, a large negative
+bias on their logits. Its greedy search then does what ours does. Its beam search divides by a power
+of the length instead of Wu et al.'s penalty and stops by another rule.
+"""
+
+import random
+
+import torch
+
+from engine.errors import InputError
+from engine.export.tokenizer_files import names
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
+from notebooks.positional_encoding import sinusoids
+
+
+def copy_to_ctranslate2(spec, layer):
+    """Copies one layer of our encoder or decoder into CTranslate2's description of it."""
+
+    def copy(linear, *ours):
+        linear.weight, linear.bias = (
+            torch.cat([getattr(part, name) for part in ours]) for name in ("weight", "bias")
+        )
+
+    own = layer.self_attention
+    copy(spec.self_attention.linear[0], own.query, own.key, own.value)
+    copy(spec.self_attention.linear[1], own.output)
+    blocks = [spec.self_attention]
+    if hasattr(layer, "cross_attention"):
+        cross = layer.cross_attention
+        copy(spec.attention.linear[0], cross.query)
+        copy(spec.attention.linear[1], cross.key, cross.value)
+        copy(spec.attention.linear[2], cross.output)
+        blocks.append(spec.attention)
+    copy(spec.ffn.linear_0, layer.feed_forward.inner)
+    copy(spec.ffn.linear_1, layer.feed_forward.outer)
+    for block, sublayer in zip([*blocks, spec.ffn], layer.sublayers):
+        copy_norm(block.layer_norm, sublayer.norm)
+
+
+def copy_norm(spec, norm):
+    """A layer norm's weight and bias, under CTranslate2's names."""
+    spec.gamma, spec.beta = norm.weight, norm.bias
+
+
+@torch.no_grad()
+def export_ctranslate2(config, source, target, model, folder, int8=False):
+    """Writes a model into a folder. `int8`: matrices as 8-bit integers.
+
+    Raises InputError when CTranslate2 is not installed, and when it computes something else than
+    `model`, as with a class that was edited.
+    """
+    try:  # only this function needs it
+        from ctranslate2.specs import TransformerSpec
+    except ModuleNotFoundError:
+        raise InputError("CTranslate2 is not installed. Try: pip install ctranslate2") from None
+
+    model = model.cpu().eval()
+    sides = names(source), names(target)
+    for quantization in (None, "int8")[: 1 + int8]:
+        spec = describe(TransformerSpec, config, sides, model)
+        spec.validate()
+        spec.optimize(quantization=quantization)
+        spec.save(str(folder))
+        if not quantization:
+            compare(model, sides, folder)
+
+
+def describe(TransformerSpec, config, sides, model):
+    """CTranslate2's description of a model and of the names of its tokens."""
+    spec = TransformerSpec.from_config(
+        (config.num_layers,) * 2, config.num_heads, pre_norm=config.norm == "pre"
+    )
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = sides[1][UNK : EOS + 1]
+    spec.config.decoder_start_token, spec.config.add_source_eos = sides[1][BOS], True
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayers[0].norm.eps
+    spec.register_source_vocabulary(sides[0])
+    spec.register_target_vocabulary(sides[1])
+    spec.encoder.embeddings[0].weight = model.src_embedding.lookup.weight
+    spec.decoder.embeddings.weight = model.tgt_embedding.lookup.weight
+    spec.decoder.projection.weight = model.generator.projection.weight
+    spec.decoder.projection.bias = torch.zeros(len(sides[1])).index_fill(
+        0, torch.tensor([PAD, UNK, BOS]), -1e4
+    )
+    for side, ours in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
+        # it cuts inputs at 1,024 tokens
+        side.position_encodings.encodings = sinusoids(1026, config.d_model)
+        if config.norm == "pre":
+            copy_norm(side.layer_norm, ours.norm)
+        for layer, our_layer in zip(side.layer, ours.layers):
+            copy_to_ctranslate2(layer, our_layer)
+    return spec
+
+
+def compare(model, sides, folder):
+    """Raises InputError unless the engine gives tokens the model's log-probabilities."""
+    import ctranslate2
+
+    draw = random.Random(0)
+    rows = [[draw.choices(range(EOS + 1, len(side)), k=6) for side in sides] for _ in range(8)]
+    batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS]) for src, tgt in rows])
+    logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    logits[..., :EOS] = -torch.inf
+    ours = logits.log_softmax(dim=-1).gather(2, batch.tgt_out[:, :, None])[..., 0]
+    src, tgt = (
+        [[side[number] for number in row] for row in part] for side, part in zip(sides, zip(*rows))
+    )
+    found = ctranslate2.Translator(str(folder)).score_batch(src, tgt)
+    theirs = torch.tensor([result.log_probs for result in found])
+    if not (ours - theirs).abs().max() < 0.01 * ours.abs().mean():
+        told = "CTranslate2 computes something else than this model, perhaps a class was edited"
+        raise InputError(f"{told}. Try: --form onnx, which follows every class")

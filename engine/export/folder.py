@@ -1,0 +1,70 @@
+"""A run as a folder that translates text where neither this project nor PyTorch is installed.
+
+It holds the model for another engine, both tokenizers in the library `tokenizers`' form,
+settings.json, and the programs of `shipped/`: run.py with its engine, and serve.py.
+"""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from engine.errors import InputError
+from engine.export.ctranslate2_form import export_ctranslate2
+from engine.export.onnx_form import export_onnx
+from engine.export.tokenizer_files import export_tokenizer
+from engine.files import fresh_name, write_json, write_whole
+from engine.languages import name_of
+from notebooks.data_preparation import WordSegmenter
+from notebooks.translation import Translator
+from utils import ROOT
+
+FORMS = {"ctranslate2": export_ctranslate2, "onnx": export_onnx}
+PROGRAMS = ROOT / "engine" / "export" / "shipped"
+
+
+def export(run, out, form, int8=False):
+    """Writes a run into the new folder `out`, all or nothing.
+
+    Raises InputError when it is there already, and for what the form cannot say.
+    """
+    out = Path(out)
+    if out.exists():
+        raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
+    translator = Translator.load(run, place="cpu")
+    config, sides = translator.config, (translator.source, translator.target)
+    temporary = fresh_name(out)
+    try:
+        temporary.mkdir(parents=True)
+        for name, tokenizer in zip(("source", "target"), sides):
+            found = export_tokenizer(tokenizer, reads=name == "source")
+            write_whole(temporary / f"{name}.json", found.to_str())
+        FORMS[form](config, *sides, translator.model, temporary, int8)
+        files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
+        settings = {
+            "form": form,
+            "languages": {code: name_of(code) for code in (config.src, config.tgt)},
+            "max_length": config.max_length,
+            "alpha": translator.alpha,
+            "join": join_of(translator.target.segmenter),
+            "files": files,
+        }
+        write_json(temporary / "settings.json", settings)
+        for name in ("run.py", "serve.py"):
+            shutil.copyfile(PROGRAMS / name, temporary / name)
+        shutil.copyfile(PROGRAMS / f"{form}_runtime.py", temporary / "runtime.py")
+        temporary.rename(out)
+    except OSError as error:
+        raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def digest(path):
+    """What run.py knows a whole file by."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def join_of(segmenter):
+    """How run.py makes a text of tokens: "words" with spaces, or as the tokenizer does."""
+    spaced = isinstance(segmenter, WordSegmenter) and segmenter.language != "zh"
+    return "words" if spaced else "tokens"

@@ -1,0 +1,119 @@
+"""A run for ONNX Runtime, and for every other program that reads ONNX: two graphs of tensors.
+
+`encoder.onnx`: src (B, S) to memory (B, S, D) and its attention weights, (layers, B, H, S, S).
+`decoder.onnx`: tgt (B, T), memory and src to the logits of the next token, (B, vocabulary), and the
+attention weights to tgt, (layers, B, H, T, T), and to src, (layers, B, H, T, S). It has no cache: a
+step reads all tokens again.
+"""
+
+import contextlib
+import io
+import logging
+import warnings
+
+import torch
+from torch import nn
+from torch.export import Dim
+
+from engine.errors import InputError
+from notebooks.data_preparation import look_ahead_mask, padding_mask
+
+
+class Reading(nn.Module):
+    """The encoder as one function of ids."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, src):
+        memory = self.model.encode(src, padding_mask(src))
+        return memory, weights_of(self.model.encoder, "self_attention")
+
+
+class Writing(nn.Module):
+    """The decoder and the generator as one function of ids and memory."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tgt, memory, src):
+        mask = look_ahead_mask(tgt.shape[1], tgt.device)
+        hidden = self.model.decode(tgt, memory, padding_mask(src), mask)
+        logits = self.model.generator(hidden[:, -1])
+        own, cross = (
+            weights_of(self.model.decoder, f"{kind}_attention") for kind in ("self", "cross")
+        )
+        return logits, own, cross
+
+
+def weights_of(stack, kind):
+    """The attention weights of the last call, of all layers: (layers, B, H, Tq, Tk)."""
+    return torch.stack([getattr(layer, kind).weights for layer in stack.layers])
+
+
+@torch.no_grad()
+def export_onnx(config, source, target, model, folder, int8=False):
+    """Writes both graphs into a folder. `int8`: matrices as 8-bit integers.
+
+    Raises InputError when a library for it is not installed.
+    """
+    try:  # only this function needs them
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ModuleNotFoundError as error:
+        hint = "Try: pip install onnx onnxscript onnxruntime"
+        raise InputError(f"{error.name} is not installed. {hint}") from None
+    model = model.cpu().eval()
+    attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
+    for part in attentions:
+        part.keep_weights = True
+    src, tgt = torch.full((2, 7), 4), torch.full((2, 5), 4)
+    batch, reads, writes = Dim("batch"), Dim("source"), Dim("target")
+    read, both = {0: batch, 1: reads}, {0: batch, 1: writes}
+    write_graph(
+        Reading(model).eval(),
+        [src],
+        [read],
+        ["src"],
+        ["memory", "encoder"],
+        folder / "encoder.onnx",
+    )
+    given = [tgt, model.encode(src, padding_mask(src)), src]
+    write_graph(
+        Writing(model).eval(),
+        given,
+        [both, read, read],
+        ["tgt", "memory", "src"],
+        ["logits", "decoder", "cross"],
+        folder / "decoder.onnx",
+    )
+    for part in attentions:  # what tracing has left there are no numbers
+        part.keep_weights, part.weights = False, None
+    if int8:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        logging.disable(logging.WARNING)  # its advice to prepare the graph first is no error
+        for part in ("encoder", "decoder"):
+            path = folder / f"{part}.onnx"
+            quantize_dynamic(path, path, weight_type=QuantType.QInt8)
+        logging.disable(logging.NOTSET)
+
+
+def write_graph(module, given, shapes, inputs, outputs, path):
+    """One module as a graph for any batch and any lengths."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module,
+            tuple(given),
+            dynamo=True,
+            verbose=False,
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=tuple(shapes),
+        )
+        program.save(str(path))

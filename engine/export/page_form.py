@@ -1,0 +1,257 @@
+"""A run as a page that translates in a browser, opened from the disk: index.html, with its weights.
+
+The page computes with `page/engine.js`, the model once more in JavaScript. It knows the course's
+own classes; before a page is written, both translate the same sentences. So what was edited is
+either computed alike, or refused.
+"""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import torch
+
+from engine.attention_maps import attention_maps
+from engine.errors import InputError
+from engine.export.tokenizer_files import BLANKS, names, translated
+from engine.files import fresh_name, read_json, write_whole
+from engine.fonts import chinese_font
+from engine.languages import name_of
+from engine.run_folder import RunFolder, is_the_box
+from engine.text_files import one_line
+from notebooks.data_preparation import (
+    BOS,
+    CLOSING,
+    EOS,
+    OPENING,
+    TOKEN,
+    Batch,
+    CharacterSegmenter,
+    SubwordSegmenter,
+    WordSegmenter,
+)
+from notebooks.transformer import greedy_search
+from notebooks.translation import Translator
+from utils import ROOT
+
+PAGE = ROOT / "engine" / "export" / "page"
+VIEWER = PAGE / "attention_viewer.js"
+PARTS = ("index.html", "page.css", "engine.js", "page.js", "words.json")
+FILES = ("index.html", "weights.js", "chinese.woff")
+PLAYED = {
+    "chess": "We play chess.",
+    "piano": "We play the piano.",
+    "football": "We play football.",
+    "tennis": "We play tennis.",
+    "violin": "We play the violin.",
+    "dog": "We play with the dog.",
+}
+EXAMPLES = [
+    "We play the violin every day.",
+    "The dog bit the man.",
+    "She plays the piano every evening.",
+    "Can you swim?",
+]
+
+
+def export_page(run, out):
+    """Writes a run as a page into the folder `out`, all or nothing; replaces a page of this kind.
+
+    Raises InputError for anything else there, for a run that the page could not compute, and where
+    the page computes something else than the course.
+    """
+    out = Path(out)
+    check_place(out)
+    translator = Translator.load(run, place="cpu")
+    check_form(translator)
+    round_weights(translator.model)
+    file = describe(translator)
+    file["settings"] |= shown(run, translator)
+    compare(translator, file, compared_sentences(translator, file["settings"]["examples"]))
+    temporary = fresh_name(out)
+    try:
+        temporary.mkdir(parents=True)
+        text = page()
+        written = {sign for sign in text if not sign.isascii()}.union(*file["settings"]["target"])
+        write_whole(temporary / "index.html", text)
+        write_whole(temporary / "weights.js", f"const WEIGHTS = {json.dumps(file)};\n")
+        write_whole(temporary / "chinese.woff", chinese_font("".join(sorted(written))))
+        check_place(out)
+        shutil.rmtree(out, ignore_errors=True)
+        temporary.rename(out)
+    except OSError as error:
+        raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_place(out):
+    """Raises InputError unless `out` is free, or a page that was written here before."""
+    if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= set(FILES)):
+        raise InputError(f"{out}: is there already, and no translating page. Give another --out")
+
+
+def check_form(translator):
+    """Raises InputError for a run whose form the page's engine does not know."""
+    source, target = translator.source.segmenter, translator.target.segmenter
+    words = f"its source is split by {type(source).__name__}"
+    problems = {
+        f"{words}, which the page cannot do": type(source) is not WordSegmenter
+        and type(source) is not CharacterSegmenter,
+        "its source words are found by jieba, which a page has not": source.__class__
+        is WordSegmenter
+        and source.language == "zh",
+        "it writes subwords, which the page cannot join": isinstance(target, SubwordSegmenter),
+        "its widths are no multiples of 4": translator.config.d_model % 4
+        or translator.config.d_ff % 4,
+    }
+    for told, wrong in problems.items():
+        if wrong:
+            raise InputError(f"{told}. A page can be made of a run of words or characters")
+
+
+@torch.no_grad()
+def round_weights(model):
+    """Rounds a model's weights to the 16 bits that the page holds."""
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())
+        if not parameter.isfinite().all():
+            raise InputError("its weights are too large for 16 bits: no page can be made of them")
+
+
+def describe(translator):
+    """All that the engine needs, in the form of JSON: settings, tokens and weights."""
+    config, target = translator.config, translator.target.segmenter
+    every = isinstance(translator.source.segmenter, CharacterSegmenter)
+    settings = {
+        "languages": [name_of(config.src), name_of(config.tgt)],
+        "codes": [config.src, config.tgt],
+        "max_length": config.max_length,
+        "alpha": translator.alpha,
+        "num_layers": config.num_layers,
+        "num_heads": config.num_heads,
+        "d_model": config.d_model,
+        "norm_place": config.norm,
+        "source": names(translator.source),
+        "target": names(translator.target),
+        "token": r"[\s\S]" if every else javascript(translated(TOKEN.pattern)),
+        "blank": javascript(BLANKS),
+        "spaced": isinstance(target, WordSegmenter) and target.language != "zh",
+        "opening": "".join(sorted(OPENING)),
+        "closing": "".join(sorted(CLOSING)),
+    }
+    tensors, parts, places, size = {}, [], {}, 0
+    for name, tensor in translator.model.state_dict().items():
+        place = tensor.data_ptr()  # tied ones share their numbers
+        if place not in places:
+            places[place] = size
+            parts.append(tensor.half().numpy().tobytes())
+            size += tensor.numel()
+        tensors[name] = [places[place], *tensor.shape]
+    weights = base64.b64encode(b"".join(parts)).decode()
+    return {"settings": settings, "tensors": tensors, "weights": weights}
+
+
+def javascript(pattern):
+    """A pattern of Oniguruma as JavaScript writes it."""
+    return pattern.replace(r"\x{", r"\u{")
+
+
+def shown(run, translator):
+    """What the page shows besides: sentences to try, the six of the course, glosses, its training.
+
+    A run from another language than English has sentences of its log to try.
+    """
+    config, source = translator.config, translator.source
+    known = config.src == "en" and "play" in source.vocabulary.tokens
+    examples = list(EXAMPLES)
+    if config.src != "en":
+        samples = [
+            sample for record in RunFolder(run).read_log() for sample in record.get("samples", ())
+        ]
+        examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
+        examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
+    told = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
+    if is_the_box(run):
+        pairs = (ROOT / "data_small" / "train.tsv").read_bytes().count(b"\n")
+        told = ["pairs", f"{config.steps:,}", f"{pairs:,}"]
+    glosses = read_json(PAGE / "glosses.json") if config.tgt == "zh" else {}
+    return {
+        "examples": examples,
+        "played": PLAYED if known else {},
+        "glosses": [glosses.get(token, "") for token in names(translator.target)],
+        "told": told,
+    }
+
+
+def compared_sentences(translator, examples):
+    """What both compute: the examples, and the vocabulary's tokens in rows, 20 to 30 texts."""
+    tokens = translator.source.vocabulary.tokens
+    return examples + [" ".join(tokens[start : start + 8]) for start in range(0, 160, 8)]
+
+
+def page():
+    """The text of index.html: its style and its scripts stand in it."""
+    text = {name: (PAGE / name).read_text(encoding="utf-8") for name in PARTS}
+    scripts = [text["engine.js"], VIEWER.read_text(encoding="utf-8"), text["page.js"]]
+    filled = text["index.html"].replace("/*STYLE*/", text["page.css"])
+    filled = filled.replace("/*WORDS*/", text["words.json"].strip())
+    return filled.replace("/*SCRIPT*/", "\n".join(scripts))
+
+
+def compare(translator, file, sentences):
+    """Raises InputError unless the page's engine does what the course's classes do."""
+    try:
+        from py_mini_racer import JSEvalException, MiniRacer
+    except ImportError:
+        raise InputError("mini-racer is not installed. Try: pip install mini-racer") from None
+    with torch.inference_mode():
+        wanted = [looked_into(translator, sentence) for sentence in sentences]
+    engine = MiniRacer()
+    engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
+    engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
+    try:
+        found = json.loads(engine.call("compared", file, sentences))
+    except JSEvalException as error:
+        found = str(error).splitlines()[0]
+        raise InputError(differs(f"its engine says: {found}")) from None
+    for sentence, ours, theirs in zip(sentences, wanted, found):
+        for what, value in ours.items():
+            if not close(value, theirs[what]):
+                raise InputError(differs(f"{what} of {sentence!r}"))
+
+
+def differs(where):
+    """Why no page is made."""
+    told = "the page would compute something else than this model, perhaps a class was edited"
+    return f"{told} ({where}). Try: --form onnx, which follows every class"
+
+
+def looked_into(translator, sentence):
+    """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
+    model, ids = translator.model, translator.encode(one_line(sentence))
+    (written,) = greedy_search(model, torch.tensor([ids]), translator.config.max_length)
+    batch = Batch.collate([(ids, [BOS, *written])])
+    parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
+    maps = attention_maps(model, *parts)
+    found = {"ids": ids, "written": written, "text": translator.target.decode(written)}
+    found["logits"] = model(*parts)[0, -1, EOS:].tolist()
+    for kind, stack in maps.items():  # (layers, 1, H, Tq, Tk), of which a row sees the first ones
+        rows = stack[:, 0].transpose(1, 2).tolist()
+        if kind == "decoder":
+            rows = [
+                [[head[: place + 1] for head in heads] for place, heads in enumerate(layer)]
+                for layer in rows
+            ]
+        found[kind] = rows
+    return found
+
+
+def close(ours, theirs):
+    """Whether nested lists are equal, but for a hundredth in numbers with a fraction."""
+    if isinstance(ours, list):
+        return len(ours) == len(theirs) and all(map(close, ours, theirs))
+    if isinstance(ours, float):
+        return theirs is not None and abs(ours - theirs) < 0.01
+    return ours == theirs

@@ -1,0 +1,97 @@
+"""Translates: `python run.py "Good morning."`, or lines on standard input to lines of output.
+
+In a program: `from run import Model`, then `Model().translate(["Good morning."])`. It needs the
+libraries tokenizers and the engine of `settings.json`, ctranslate2 or onnxruntime; nothing else.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import sys
+from pathlib import Path
+
+OPENING, CLOSING = set("([{“‘¿¡$£€#"), set(".,;:!?)]}”’…%'")
+
+
+class Model:
+    """What this folder translates with. Raises ValueError or OSError where a file is damaged."""
+
+    def __init__(self, folder=None):
+        from runtime import Engine
+        from tokenizers import Tokenizer
+
+        folder = Path(folder or __file__).resolve()
+        folder = folder if folder.is_dir() else folder.parent
+        self.settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+        for name, wanted in self.settings["files"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != wanted:
+                raise ValueError(f"{folder / name}: is not as it was written. Take a whole copy")
+        files = (str(folder / f"{side}.json") for side in ("source", "target"))
+        self.source, self.target = map(Tokenizer.from_file, files)
+        self.engine = Engine(folder, self.source, self.target)
+
+    def length(self, text):
+        """How many tokens a text has; what is behind the first `max_length` is not translated."""
+        return len(self.source.encode(text).ids)
+
+    def translate(self, texts, beam_size=4, batch_size=32, first=1):
+        """One translation for each text, the first of which is line `first`."""
+        longest, written = self.settings["max_length"], [""] * len(texts)
+        rows = [encoding.ids for encoding in self.source.encode_batch(texts)]
+        for number, row in enumerate(rows, start=first):
+            if len(row) > longest:
+                print(f"line {number}: cut after {longest} tokens", file=sys.stderr)
+        rows = [row[:longest] for row in rows]
+        order = sorted((n for n, row in enumerate(rows) if row), key=lambda n: len(rows[n]))
+        for start in range(0, len(order), batch_size):
+            numbers = order[start : start + batch_size]
+            limits = [min(2 * len(rows[n]) + 12, longest + 1) for n in numbers]
+            batch = [rows[n] for n in numbers]
+            found = self.engine.search(batch, limits, beam_size, self.settings["alpha"])
+            for number, limit, ids in zip(numbers, limits, found):
+                written[number] = self.join(ids[: limit - 1])
+        return written
+
+    def join(self, ids):
+        """The text of these ids; of words no space before a closing mark or after an opening."""
+        if self.settings["join"] != "words":
+            return self.target.decode(ids)
+        text, glue, quotes = "", True, 0
+        for token in map(self.target.id_to_token, ids):
+            quotes += token == '"'
+            closing = token in CLOSING or (token == '"' and quotes % 2 == 0)
+            text += token if glue or closing else " " + token
+            glue = token in OPENING or (token == '"' and quotes % 2 == 1)
+        return text
+
+
+def main():
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="Translate texts, or the lines of standard input.")
+    parser.add_argument("text", nargs="*")
+    parser.add_argument("--beam-size", type=int, default=4, help="1 is greedy search; default 4")
+    options = parser.parse_args()
+    if not 1 <= options.beam_size <= 100:
+        parser.error("--beam-size must be from 1 to 100")
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8")
+    try:
+        model, lines, first = Model(), iter(options.text or sys.stdin), 1
+        together = 1 if sys.stdin.isatty() else 1000  # lines that are read before they are answered
+        while block := list(itertools.islice(lines, together)):
+            print(*model.translate(block, options.beam_size, first=first), sep="\n", flush=True)
+            first += len(block)
+    except BrokenPipeError:
+        return 141
+    except ModuleNotFoundError as error:
+        print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
+        return 2
+    except Exception as error:  # a damaged folder, a wrong byte: told in one line
+        print(f"error: {type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

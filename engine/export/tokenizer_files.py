@@ -1,0 +1,83 @@
+"""Notebook 01's tokenizers in the JSON form of the library `tokenizers`, for other programs."""
+
+import json
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from engine.errors import InputError
+from engine.text_files import one_line
+from notebooks.data_preparation import (
+    CONTROL_TOKENS,
+    TOKEN,
+    UNK,
+    CharacterSegmenter,
+    SubwordSegmenter,
+)
+
+# what `one_line` makes a single space: control characters, and white space of any kind
+BLANKS = (
+    r"[\x{0}-\x{20}\x{7f}-\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
+)
+# Python's classes of characters as the library's engine (Oniguruma) has them; its own \w is another
+CLASSES = {
+    r"[^\W\d_]": r"[\p{L}\p{Nl}\p{No}]",
+    r"[^\W_]": r"[\p{L}\p{N}]",
+    r"\d": r"\p{Nd}",
+    r"\S": r"[^\x{20}]",
+}
+
+
+def names(tokenizer):
+    """The names of all ids. A control token whose name a text can spell gets one more bracket."""
+    tokens, control = set(tokenizer.vocabulary.tokens), list(CONTROL_TOKENS)
+    for number in range(len(control)):
+        while control[number] in tokens:
+            control[number] = f"<{control[number]}>"
+    return control + tokenizer.vocabulary.tokens
+
+
+def export_tokenizer(tokenizer, reads):
+    """The library's `Tokenizer` with the same ids. `reads`: texts too; else it only joins tokens.
+
+    Raises InputError for what the library cannot do: Chinese words, and a segmenter of yours that
+    it would not follow.
+    """
+    segmenter = tokenizer.segmenter
+    ids = {name: number for number, name in enumerate(names(tokenizer))}
+    if isinstance(segmenter, SubwordSegmenter):
+        merges = json.loads(segmenter.model.to_str())["model"]["merges"]
+        found = Tokenizer(models.BPE(ids, [tuple(pair) for pair in merges]))
+        found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        found.decoder = decoders.ByteLevel()
+    else:
+        found = Tokenizer(models.WordLevel(ids, unk_token=names(tokenizer)[UNK]))
+        every = isinstance(segmenter, CharacterSegmenter)
+        pattern = r"[\x{0}-\x{10ffff}]" if every else translated(TOKEN.pattern)
+        found.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+        found.decoder = decoders.Fuse()
+    blanks = normalizers.Replace(Regex(BLANKS), " ")
+    found.normalizer = normalizers.Sequence([blanks, normalizers.Strip()])
+    if reads:
+        check_equal(tokenizer, found)
+    return found
+
+
+def translated(pattern):
+    """A pattern of Python's `re` for Oniguruma, by CLASSES."""
+    for ours, theirs in CLASSES.items():
+        pattern = pattern.replace(ours, theirs)
+    return pattern
+
+
+def check_equal(tokenizer, found):
+    """Raises InputError unless both give the same ids for every token that the model knows."""
+    tokens = [tokenizer.decode([number]) for number in range(len(CONTROL_TOKENS), len(tokenizer))]
+    parts = [tokens[start : start + 50] for start in range(0, len(tokens), 50)]
+    texts = [one_line(between.join(part)) for part in parts for between in ("", " ")]
+    for text in texts:
+        if tokenizer.encode(text) != found.encode(text).ids:
+            told = f"texts of {type(tokenizer.segmenter).__name__}"
+            if getattr(tokenizer.segmenter, "language", None) == "zh":
+                told = "Chinese words, which jieba finds,"
+            hint = "Train with another --src-segmentation"
+            raise InputError(f"{told} cannot be split without this project. {hint}")

@@ -1,0 +1,91 @@
+"""Files that are written whole or not at all, and JSON that is checked as it is read."""
+
+import json
+import os
+import secrets
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+from engine.errors import InputError
+
+
+def put_in_place(temporary, path):
+    """Renames a finished file to its name, once its bytes are on the disk: all or nothing."""
+    with open(temporary, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def fresh_name(path):
+    """A name beside `path` that nothing has yet, for what is renamed to `path` when it is whole."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def write_whole(path, content):
+    """Writes text (as UTF-8) or bytes all or nothing: under a fresh name, then renamed.
+
+    Raises OSError when it cannot be written; what was at `path` is kept then.
+    """
+    temporary = fresh_name(path)
+    try:
+        # x: only a new file, through no link; who may read it is decided by the umask
+        with open(temporary, "xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        put_in_place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path, content, indent=1):
+    """Writes JSON, all or nothing."""
+    write_whole(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
+
+
+def regular(path):
+    """The path as it is. Raises OSError for a pipe or a device: reading one could last for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path}: is no regular file. Give one")
+    return path
+
+
+def private_folder():
+    """A folder that only this user can write to, for caches that are trusted when they are read."""
+    try:
+        folder = Path.home() / ".cache" / "transformer-notebooks"
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # only its owner may do that
+        return folder
+    except (OSError, RuntimeError):  # no home, or it cannot be written to
+        return Path(tempfile.mkdtemp())
+
+
+def read_json(path):
+    """The object in a JSON file. Raises InputError when it is missing, cut short or no object."""
+    try:
+        content = json.loads(regular(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: missing. Is the folder a complete run?") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON, cut short? ({error})") from None
+    if type(content) is not dict:
+        raise InputError(f"{path}: holds no JSON object. Is it a file of ours?")
+    return content
+
+
+def read_form(path, form, whole):
+    """A dataclass that checks itself, from the JSON file that it was written to.
+
+    `whole`: no field may be missing. Raises InputError, naming the file and what is wrong.
+    """
+    content, names = read_json(path), [field.name for field in fields(form)]
+    unknown = [name for name in content if name not in names]
+    missing = [name for name in names if name not in content]
+    if unknown or (whole and missing):
+        wrong = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
+        raise InputError(f"{path}: {wrong}. Is it cut short, or of another version?")
+    try:
+        return form(**content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

@@ -1,0 +1,77 @@
+"""How a run gets its batches: from a position on, each process its share, ahead of time."""
+
+import signal
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+
+from engine.processes import processes
+from notebooks.data_preparation import TokenBatchSampler, make_dataloader
+from utils import device
+
+
+def workers():
+    """How many processes prepare batches ahead: a GPU should not wait for them."""
+    return 2 if device().type == "cuda" else 0
+
+
+class Share(Sampler):
+    """This process's share of the rows of each batch, but for the first `start` batches.
+
+    So batches do not depend on the number of processes. A share may be empty.
+    """
+
+    def __init__(self, sampler, start=0):
+        self.sampler, self.start = sampler, start
+
+    def __iter__(self):
+        here = processes()
+        for rows in self.sampler.batches()[self.start :]:
+            yield rows[here.process_index :: here.num_processes].tolist()
+
+    def __len__(self):
+        return len(self.sampler) - self.start
+
+
+def load_ahead(dataset, share):
+    """The batches of a `Share` in a DataLoader: on a GPU workers prepare them in pinned memory."""
+    number = workers()
+    return make_dataloader(
+        dataset,
+        share,
+        num_workers=number,
+        persistent_workers=number > 0,
+        pin_memory=number > 0,
+        worker_init_fn=outlive_sigterm,
+    )
+
+
+def outlive_sigterm(_):
+    """A worker's first SIGTERM, as a cluster sends it to all, is left to the one it works for."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+def endless_batches(dataset, config, progress):
+    """Yields (batch, (epoch, batches of it used)) for ever, from where the run stands."""
+    sampler = TokenBatchSampler(dataset.lengths, config.batch_tokens, config.seed)
+    sampler.epoch = progress.epoch
+    share = Share(sampler, progress.batch)
+    loader = load_ahead(dataset, share)
+    while True:
+        for used, batch in enumerate(loader, start=share.start + 1):
+            yield batch.to(device()), (sampler.epoch, used)
+        sampler.epoch, share.start = sampler.epoch + 1, 0
+
+
+def batches_in_order(dataset, config):
+    """Yields the batches of a data set that is measured on, each process its share."""
+    sampler = TokenBatchSampler(dataset.lengths, config.batch_tokens, shuffle=False)
+    for batch in load_ahead(dataset, Share(sampler)):
+        yield batch.to(device())
+
+
+def seed_step(seed, step):
+    """Makes the random numbers of a step depend on the seed, the step and the process only."""
+    sequence = np.random.SeedSequence((seed, step, processes().process_index))
+    torch.manual_seed(int(sequence.generate_state(1)[0]))

@@ -1,0 +1,144 @@
+"""What a trained model is kept in: its tokenizers as JSON, its weights as safetensors.
+
+Files are written whole or not at all. What is read is checked, since it may be a stranger's file.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import safetensors.torch
+import tokenizers
+import torch
+
+from engine.errors import InputError
+from engine.files import read_json, regular, write_json, write_whole
+from notebooks.data_preparation import (
+    CharacterSegmenter,
+    SubwordSegmenter,
+    Tokenizer,
+    Vocabulary,
+    WordSegmenter,
+)
+
+# the settings without which weights mean something else, or nothing
+MEANING = (
+    "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm sharing"
+).split()
+
+
+def save_tokenizer(tokenizer, path):
+    """Writes everything that `load_tokenizer` needs into one JSON file."""
+    write_json(Path(path), tokenizer_content(tokenizer), indent=None)
+
+
+def tokenizer_content(tokenizer):
+    """All that a tokenizer is, in the form of JSON."""
+    segmenter = tokenizer.segmenter
+    model = segmenter.model.to_str() if isinstance(segmenter, SubwordSegmenter) else None
+    return {
+        "tokens": tokenizer.vocabulary.tokens,
+        "language": getattr(segmenter, "language", None),
+        "subwords": model,
+        "segmenter": type(segmenter).__name__,
+    }
+
+
+def load_tokenizer(path):
+    """Raises InputError, naming the file, unless it is what `save_tokenizer` writes."""
+    content = read_json(Path(path))
+    try:
+        kind, vocabulary = content["segmenter"], known_tokens(content["tokens"])
+        if kind == "SubwordSegmenter":
+            segmenter = learned_subwords(content["subwords"], vocabulary.tokens)
+        elif kind == "WordSegmenter":
+            segmenter = WordSegmenter("" + content["language"])  # fails for what is no text
+        else:
+            segmenter = {"CharacterSegmenter": CharacterSegmenter}[kind]()
+        return Tokenizer(segmenter, vocabulary)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        wrong = "not a vocabulary, or cut short"
+        raise InputError(f"{path}: {wrong}. Train again with --restart") from None
+
+
+def known_tokens(tokens):
+    """A file's tokens as a vocabulary. ValueError or TypeError unless they are different texts."""
+    "".join(tokens).encode()  # fails for what is no text, or half a character
+    if type(tokens) is not list or len(set(tokens)) < len(tokens):
+        raise ValueError("no list of different tokens")
+    return Vocabulary(tokens)
+
+
+def learned_subwords(text, tokens):
+    """The segmenter learned with these tokens. ValueError for any other form: it could hang."""
+    merges = [tuple(pair) for pair in json.loads(text)["model"]["merges"]]
+    ids = {token: number for number, token in enumerate(tokens)}
+    if any(not {*pair, "".join(pair)} <= ids.keys() for pair in merges):
+        raise ValueError("a merge of unknown tokens")
+    loaded = SubwordSegmenter(tokenizers.models.BPE(ids, merges))
+    if json.loads(loaded.model.to_str()) != json.loads(text):
+        raise ValueError("another form")
+    return loaded
+
+
+def write_tensors(path, tensors, **metadata):
+    """Writes a safetensors file, all or nothing."""
+    tensors = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    try:
+        write_whole(path, safetensors.torch.save(tensors, metadata))
+    except OSError as error:
+        advice = "Make room and start again; what was saved before is kept"
+        raise OSError(f"{path}: could not be written ({error}). {advice}") from None
+
+
+def read_tensors(path):
+    """The tensors of a safetensors file, on the CPU. InputError when it is missing or cut short."""
+    try:
+        with open(regular(path), "rb"):  # says why, when it may not be read
+            return safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: missing. Is the folder a complete run?") from None
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path}: not readable, cut short? ({error})") from None
+
+
+def read_like(path, wanted):
+    """The tensors of a file. InputError unless finite, with the names and shapes `wanted`."""
+    tensors = read_tensors(path)
+    for name in sorted(tensors.keys() | wanted.keys()):
+        found, shape = (
+            tuple(side[name].shape) if name in side else "missing" for side in (tensors, wanted)
+        )
+        if found != shape:
+            mismatch = f"{name} is {found} in the file, {shape} in the model"
+            raise InputError(f"{path}: does not match config.json: {mismatch}")
+        if not (tensors[name].is_floating_point() and tensors[name].float().isfinite().all()):
+            hint = "Take a whole copy of it, or train again"
+            raise InputError(f"{path}: {name} holds NaN, infinity or integers. {hint}")
+    return tensors
+
+
+def made_for(config, source, target):
+    """A digest of the settings and the vocabularies that weights belong to."""
+    settings = [getattr(config, name) for name in MEANING]
+    parts = [settings, tokenizer_content(source), tokenizer_content(target)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def load_weights(model, path, wanted=None):
+    """Fills the model from a file of its named parameters, where tied ones stand once.
+
+    Returns whether the file says what its weights were made for. Raises InputError when that is not
+    `wanted`, a digest of `made_for`, if one is given.
+    """
+    parameters = dict(model.named_parameters())
+    tensors = read_like(path, parameters)
+    with safetensors.safe_open(path, "pt") as file:
+        found = (file.metadata() or {}).get("made_for")
+    if wanted and found not in (None, wanted):
+        told = "was made for other settings or vocabularies than those beside it"
+        raise InputError(f"{path}: {told}. Take a whole copy of the run, or train again")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+    return found is not None

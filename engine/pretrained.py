@@ -1,0 +1,63 @@
+"""The model in the box, data_small/model: when programs translate with it, and which definitions
+of the lessons are still those that it was made with. `make model` makes it anew."""
+
+import ast
+import hashlib
+import sys
+
+from engine.files import read_json
+from engine.run_folder import BOX, RunFolder
+from notebooks import FOLDER, export_cells
+from utils import ROOT
+
+# what the functions and classes of the lessons are in the course: `make notebooks` writes it
+DEFINITIONS = ROOT / "engine" / "definitions.json"
+# the lessons that translating uses
+TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
+
+
+def default_run():
+    """What is translated with where no run is named: runs/small if it is finished, else the box.
+
+    Says on standard error which.
+    """
+    run = RunFolder(ROOT / "runs" / "small")
+    if run.is_finished():
+        print(f"translating with {run.path}", file=sys.stderr)
+        return run.path
+    steps = "make run trains one of your own" if not run.path.exists() else "it is not finished"
+    print(f"translating with the model in the box, {BOX}: no runs/small ({steps})", file=sys.stderr)
+    return BOX
+
+
+# which definitions are no longer the course's
+
+
+def definitions(path):
+    """{name: digest of its text} of the functions and classes in a notebook's export cells."""
+    found = {}
+    for _, source in export_cells(path):
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+                text = "\n".join(lines[first - 1 : node.end_lineno])
+                found[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def all_definitions():
+    """`definitions` of every lesson that translating uses: {notebook: {name: digest}}."""
+    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
+    return {path.stem: definitions(path) for path in paths if path.name.startswith(TRANSLATING)}
+
+
+def edited_names():
+    """The names of functions and classes that are not as the course has them, or are new."""
+    ours = read_json(DEFINITIONS)
+    return [
+        name
+        for notebook, found in all_definitions().items()
+        for name, digest in found.items()
+        if ours.get(notebook, {}).get(name) != digest
+    ]

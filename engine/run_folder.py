@@ -1,0 +1,109 @@
+"""What the folder of a run holds: `RunFolder` reads it, and writes nothing.
+
+A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
+run: command, versions, device, commit), model.safetensors (the weights to translate with),
+log.jsonl, scores.json, search.json (a length penalty that was chosen), and checkpoints/step-N/ with
+weights, Adam's moments and state.json. Every file but the log is written under a temporary name and
+then renamed, so it is old or new and never half; the log is appended to, and what is no record in
+it is skipped. The file `lock` is held by the process that trains in the folder.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.checkpoints import Progress, find_checkpoints
+from engine.checks import check_fields
+from engine.errors import InputError
+from engine.files import read_form
+from engine.model_files import load_tokenizer, load_weights, made_for
+from engine.run_log import read_log
+from notebooks.data_preparation import BOS, EOS, padding_mask
+from notebooks.make_model import make_model
+from notebooks.setup import Config
+from utils import ROOT, device
+
+# a trained model that comes along; only `make model` writes there
+BOX = ROOT / "data_small" / "model"
+
+
+def is_the_box(path):
+    """Whether a run folder is the model in the box, by whatever name."""
+    return os.path.realpath(path) == os.path.realpath(BOX)
+
+
+@dataclass
+class Search:
+    """How a run is translated with, chosen on dev: search.json."""
+
+    alpha: float  # length penalty
+
+    def __post_init__(self):
+        check_fields(self)
+
+
+class RunFolder:
+    """A run on the disk. Everything is read when it is asked for."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def read_config(self):
+        """Its Config. Raises InputError when there is none, or when a setting is impossible."""
+        if not self.path.is_dir():
+            hint = f"Train one with: python train.py --run {self.path}"
+            raise InputError(f"{self.path}: no such run folder. {hint}")
+        return read_form(self.path / "config.json", Config, whole=False)
+
+    def tokenizers(self):
+        """Its source and its target tokenizer."""
+        return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
+
+    def checkpoints(self):
+        """The folders of its complete checkpoints, oldest first."""
+        return find_checkpoints(self.path / "checkpoints")
+
+    def read_log(self):
+        """The records of its log."""
+        return read_log(self.path / "log.jsonl")
+
+    def is_finished(self):
+        """Whether it was trained to its end: by its newest checkpoint, or else by its log."""
+        if not (self.path / "model.safetensors").exists():
+            return False
+        if newest := self.checkpoints()[-1:]:
+            return read_form(newest[0] / "state.json", Progress, whole=True).finished
+        last = self.read_config().steps
+        return any(record["step"] == last for record in self.read_log())
+
+    def alpha(self, otherwise):
+        """The length penalty that was chosen for this run, else the one given."""
+        path = self.path / "search.json"
+        return read_form(path, Search, whole=True).alpha if path.exists() else otherwise
+
+    def load(self, place=None):
+        """Config, source tokenizer, target tokenizer and model, in eval mode.
+
+        On `device()`, or on the device `place`. Raises InputError for a file that is missing or
+        damaged, for weights of another run, and for weights so large that the model cannot compute
+        with them.
+        """
+        config, (source, target) = self.read_config(), self.tokenizers()
+        path = self.path / "model.safetensors"
+        model = make_model(config, len(source), len(target))
+        checked = load_weights(model, path, made_for(config, source, target))
+        place = place or device()
+        model = model.to(place).eval()
+        src, tgt = (torch.tensor([[number]], device=place) for number in (EOS, BOS))
+        with torch.inference_mode():
+            logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
+        if not logits.isfinite().all():
+            hint = "Take a whole copy of it, or train again"
+            raise InputError(f"{path}: gives no numbers. {hint}")
+        if not checked:
+            told = "an older version wrote it, so whether it belongs to config.json is not checked"
+            print(f"{path}: {told}", file=sys.stderr)
+        return config, source, target, model

@@ -1,0 +1,137 @@
+"""The log of a run, log.jsonl: written as it trains, read, and drawn."""
+
+import json
+import math
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from engine.errors import InputError
+from engine.files import regular, write_whole
+from utils import device
+
+RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
+
+
+def read_log(path, last_step=math.inf):
+    """The records of a log up to a step. Lines that are no record are left out."""
+    lines = regular(path).read_bytes().split(b"\n") if path.exists() else []
+    records = [record for record in map(parse_record, lines) if record]
+    return [record for record in records if record["step"] <= last_step]
+
+
+def parse_record(line):
+    """A line of the log as a dict, with all of RECORD and numbers only but for samples; or None."""
+    try:
+        record = json.loads(line.decode())
+        numbers = [record[name] for name in record.keys() - {"samples", "time", "memory_mib"}]
+        whole = record.keys() >= RECORD and type(record["step"]) is int
+        return record if whole and all(map(math.isfinite, numbers)) else None
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
+        return None
+
+
+def as_line(record):
+    """A record as it stands in the log."""
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+class Log:
+    """All records of a run, and what has happened since the last one."""
+
+    def __init__(self, path):
+        self.path, self.records = path, []
+        self.loss, self.tokens, self.norm, self.learning_rate = 0, 0, 0, 0
+        self.before = 0  # tokens from before a stop: left out of the speed
+        self.began = self.until = time.perf_counter()
+
+    def go_on(self, progress, write):
+        """Reads the records up to where the run stands; the later ones will come again."""
+        self.records = read_log(self.path, progress.step) if write else []
+        if write:
+            write_whole(self.path, "".join(map(as_line, self.records)))
+        self.start_over()
+        self.loss, self.tokens = progress.loss, progress.tokens
+        self.before = int(self.tokens)
+
+    def start_over(self):
+        """The next record begins here."""
+        self.loss, self.tokens, self.norm, self.before = 0, 0, 0, 0
+        self.began = self.until = time.perf_counter()
+
+    def pause(self):
+        """What was done since the last step is no training."""
+        self.began = time.perf_counter()
+
+    def add(self, loss, tokens, norm, learning_rate):
+        """A step is done. A GPU need not wait here."""
+        self.loss, self.tokens = self.loss + loss, self.tokens + tokens
+        self.norm, self.learning_rate = norm, learning_rate
+        self.until = time.perf_counter()
+
+    def check_numbers(self, step, *values):
+        """Raises InputError when one is no number any more: such weights must not be saved."""
+        if not math.isfinite(sum(map(float, (self.norm, *values)))):
+            hint = "begin anew with a lower learning_rate (--restart, or another --run)"
+            where = f"the loss is no number at step {step}"
+            raise InputError(f"{where}: {hint}; the last good checkpoint is kept")
+
+    def record(self, progress, write, **more):
+        """One record over the steps since the last, with further entries from an evaluation."""
+        loss, tokens = float(self.loss / self.tokens), int(self.tokens)
+        if not more:  # the steps end where a GPU has done what `loss` waited for
+            self.until = time.perf_counter()
+        seconds = self.until - self.began
+        self.check_numbers(progress.step, loss, more.get("dev_loss", 0))
+        record = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "loss": loss,
+            "learning_rate": self.learning_rate,
+            "grad_norm": float(self.norm),
+            **more,
+            "tokens_per_second": (tokens - self.before) / seconds,
+            "seconds": seconds,
+            "time": now(),
+            "memory_mib": memory(),
+        }
+        self.records.append(record)
+        if write:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(as_line(record))
+
+
+def now():
+    """The time as text, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def memory():
+    """The most MiB that this process has held so far: of a GPU if it uses one, else of the machine.
+
+    None where the system does not tell.
+    """
+    if device().type == "cuda":
+        return torch.cuda.max_memory_allocated() >> 20
+    try:
+        import resource  # Linux and macOS have it
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # in which they count
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20
+
+
+def plot_log(run, picture):
+    """Draws the log of a `RunFolder`, while it trains or later, into a picture file."""
+    from notebooks.support.pictures import training_curves  # only who draws loads matplotlib
+
+    picture = Path(picture)
+    if picture.suffix not in (".png", ".svg", ".pdf", ".jpg"):
+        raise InputError(f"{picture}: give a picture file that ends in .png, .svg, .pdf or .jpg")
+    records = run.read_log()
+    if not records:
+        raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
+    training_curves(records, clip=run.read_config().clip)[0].figure.savefig(picture)

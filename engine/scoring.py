@@ -1,0 +1,90 @@
+"""How good a run's translations are: scores of a split, the length penalty, what is printed."""
+
+import time
+from pathlib import Path
+
+import sacrebleu
+from tqdm import tqdm
+
+from engine.checks import check_name
+from engine.errors import InputError
+from engine.files import read_json, write_json
+from engine.run_folder import RunFolder, is_the_box
+from engine.text_files import one_line
+from notebooks.data_preparation import read_pairs
+from notebooks.translation import Translator, bleu, measure
+
+ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
+
+
+def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
+    """Translates a split greedily and with a beam, and measures both.
+
+    Gives (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
+    alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
+    as notebook 01's `read_pairs` does.
+    """
+    check_name("split", split)
+    read_scores(run)  # damaged? Then before any work
+    if is_the_box(run) and alpha == "auto":
+        raise InputError("--alpha auto keeps what it chooses with a run: give --run")
+    translator, scores, translations = Translator.load(run), {}, {}
+    pairs = read(data, split, translator.config)
+    if alpha == "auto":
+        alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
+        write_json(Path(run) / "search.json", {"alpha": alpha})
+    sources, references = (list(side) for side in zip(*pairs))
+    for name, size in (("greedy", 1), ("beam", beam_size)):
+        began = time.perf_counter()
+        with tqdm(total=len(sources), unit="sentence") as bar:
+            translations[name] = translator.translate(sources, size, alpha, bar=bar)
+        speed = round(len(sources) / (time.perf_counter() - began), 1)
+        scores[name] = measure(translations[name], references, translator.config.tgt)
+        scores[name]["sentences_per_second"] = speed
+    return scores, pairs, translations
+
+
+def read_scores(run):
+    """What stands in the run's `scores.json`: {split: scores}."""
+    path = Path(run) / "scores.json"
+    return read_json(path) if path.exists() else {}
+
+
+def keep_scores(run, split, scores):
+    """Writes the scores of a split beside the others; not those of the box, which has its own."""
+    if not is_the_box(run):
+        write_json(Path(run) / "scores.json", {**read_scores(run), split: scores})
+
+
+def choose_alpha(translator, pairs, beam_size):
+    """The length penalty of ALPHAS whose translations of these pairs, dev's, have the best BLEU."""
+    sources, references = (list(side) for side in zip(*pairs))
+    written = {alpha: translator.translate(sources, beam_size, alpha) for alpha in ALPHAS}
+    return max(ALPHAS, key=lambda alpha: bleu(written[alpha], references, translator.config.tgt)[0])
+
+
+def print_samples(records):
+    """Prints the translations in a run's newest record, above the progress bar."""
+    for sentence, translation in records[-1].get("samples", ()):
+        tqdm.write(f"  {one_line(sentence)} → {one_line(translation)}")
+
+
+def print_scores(run, split, scores, pairs, translations):
+    """Ten translations at even distances, then BLEU and chrF of both searches."""
+    for number in range(0, len(pairs), -(-len(pairs) // 10)):
+        source, reference = pairs[number]
+        print(f"\n  {source}")
+        for name, written in translations.items():
+            chrf = sacrebleu.sentence_chrf(written[number], [reference]).score
+            print(f"  {name:9}  {one_line(written[number])}  (chrF {chrf:.0f})")
+        print(f"  reference  {reference}")
+    print(f"\n{len(pairs):,} sentences of {split}, {run}")
+    for name, row in scores.items():
+        speed = f"{row['sentences_per_second']} sentences/s"
+        print(f"{name:6}  BLEU {row['bleu']:5.2f}  chrF {row['chrf']:5.2f}  {speed}")
+    print(f"BLEU {row['bleu_signature']}\nchrF {row['chrf_signature']}")
+
+
+def print_alpha(run):
+    """Prints the length penalty that was chosen for a run."""
+    print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")

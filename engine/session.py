@@ -1,0 +1,326 @@
+"""A run while it trains: begun or found again, held against others, saved, stopped."""
+
+import hashlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+
+import torch
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from engine import checkpoints
+from engine.checkpoints import Progress, step_of
+from engine.errors import InputError, Stopped
+from engine.files import read_json, write_json
+from engine.model_files import made_for, save_tokenizer, write_tensors
+from engine.precision import native_dtype
+from engine.processes import highest, processes, wait_for_all
+from engine.run_folder import RunFolder, is_the_box
+from engine.run_log import Log, now
+from engine.trackers import PROJECT
+from utils import ROOT, device
+
+FILES = [
+    "search.json",
+    "scores.json",
+    "log.jsonl",
+    "model.safetensors",
+    "vocabulary.src.json",
+    "vocabulary.tgt.json",
+    "config.json",
+    "made.json",  # the last one that is deleted: it says that the others are ours
+]
+SIGNALS = ("SIGTERM", "SIGHUP")  # what a cluster sends, and a terminal that is closed
+
+
+class TrainingSession:
+    """Everything that training writes into a run folder, which nobody else may write to meanwhile.
+
+    `with TrainingSession(...) as session` begins the run, its data type settled, or finds that it
+    was begun with these settings and vocabularies; `session.config` holds its settings. Then
+    `resume` goes on from the newest checkpoint, `add` and `log` note what training does, `keep` and
+    `save` write weights. With several processes all call the same methods; the first one writes.
+    `on_log` is called with all records whenever there is a new one. Raises InputError when it is
+    another run, when another process trains there, or when the folder holds files of others.
+    """
+
+    def __init__(self, path, config, source, target, restart=False, on_log=None):
+        self.folder, self.config, self.on_log = RunFolder(path), config, on_log
+        self.tokenizers, self.restart = (source, target), restart
+        self.checkpoints = self.folder.path / "checkpoints"
+        self.log_file = Log(self.folder.path / "log.jsonl")
+        self.progress, self.position = Progress(), (0, 0)
+        self.writes = processes().is_main_process
+        self.made_for = made_for(config, source, target)
+        self.held, self.asked, self.bar = ExitStack(), [], tqdm(disable=True)
+
+    @property
+    def records(self):
+        """All records of the log."""
+        return self.log_file.records
+
+    # beginning, and beginning anew
+
+    def __enter__(self):
+        path = self.folder.path
+        check_place(path)
+        with ExitStack() as held:
+            if self.writes:
+                path.mkdir(parents=True, exist_ok=True)
+                check_ours(path)
+                held.enter_context(only_here(path))
+                clear_temporary(path)
+                if self.restart:
+                    clear(path)
+                if (path / "config.json").exists():
+                    self.compare()
+                else:
+                    self.begin()
+            wait_for_all()  # for the first one, until it is there
+            self.shared(path / "config.json")
+            self.config = self.folder.read_config()
+            self.held = held.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.held.close()
+
+    def shared(self, path):
+        """The path. Raises InputError when this machine does not see what the first one sees."""
+        if not path.exists():
+            hint = "Several machines need one shared disk: give a --run on it"
+            raise InputError(f"{path}: is not here, though the first process has it. {hint}")
+        return path
+
+    def begin(self):
+        """Writes what makes the run, vocabularies and settings; with config.json it is begun."""
+        path, config = self.folder.path, self.config
+        if (path / "model.safetensors").exists() or self.folder.checkpoints():
+            hint = "Put it back, or begin anew with --restart"
+            raise InputError(f"{path}: holds weights, and its config.json is missing. {hint}")
+        write_json(path / "made.json", what_makes_it())
+        for side, tokenizer in zip(("src", "tgt"), self.tokenizers):
+            save_tokenizer(tokenizer, path / f"vocabulary.{side}.json")
+        settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
+        write_json(path / "config.json", asdict(settled))
+
+    def compare(self):
+        """Raises InputError when the folder holds a run with other settings or vocabularies."""
+        old, new = asdict(self.folder.read_config()), asdict(self.config)
+        if self.config.dtype == "auto":
+            new["dtype"] = old["dtype"]
+        changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
+        for kept, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
+            if kept.vocabulary.tokens != given.vocabulary.tokens:
+                changed.append(f"another {side} vocabulary, so other training text")
+        if changed:
+            hint = "Use --restart to begin anew, or another --run"
+            raise InputError(f"{self.folder.path}: was begun with {'; '.join(changed)}. {hint}")
+
+    def resume(self, model, optimizer, scheduler, *data_sets):
+        """Fills model, optimizer and scheduler from the newest checkpoint, if there is one.
+
+        Returns the run's `Progress`, which `add` moves on. Raises InputError when the checkpoint
+        was made on other data: its position in the data would mean nothing.
+        """
+        path, here = self.folder.path, self.folder.checkpoints() if self.writes else []
+        if step := highest(step_of(here[-1]) if here else 0):
+            newest = self.shared(self.checkpoints / f"step-{step}")
+            parts = model, optimizer, scheduler, self.made_for
+            self.progress = checkpoints.load_checkpoint(newest, *parts)
+        both = "".join(map(fingerprint, data_sets))
+        data = hashlib.sha256(both.encode()).hexdigest()
+        if self.progress.data not in ("", data):
+            hint = "Use --restart to begin anew, or another --run"
+            raise InputError(f"{path}: its checkpoint was made on other pairs. {hint}")
+        self.progress.data = data
+        weights = path / "model.safetensors"
+        if self.progress.finished and not weights.exists():
+            hint = "Put it back, or train again with --restart"
+            raise InputError(f"{weights}: missing, though the run is finished. {hint}")
+        if self.progress.finished and self.writes:
+            print(f"{path}: is finished already; --restart begins anew")
+        self.log_file.go_on(self.progress, self.writes)
+        return self.progress
+
+    # while it trains
+
+    @contextmanager
+    def going(self):
+        """While it trains: a progress bar, and signals are noticed for `stop_if_asked`."""
+        numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+        ask = lambda *_: self.asked.append(True)
+        before = {number: signal.signal(number, ask) for number in numbers}
+        pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar
+        options = dict(unit="step", mininterval=pause, disable=not self.writes)
+        options["file"] = Unfailing(sys.stderr, self.asked)
+        try:
+            total, initial = self.config.steps, self.progress.step
+            with tqdm(total=total, initial=initial, **options) as self.bar:
+                yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def add(self, loss, tokens, norm, learning_rate):
+        """A step is done with the batch at `position`. A GPU need not wait here."""
+        self.progress.step += 1
+        self.progress.epoch, self.progress.batch = self.position
+        self.log_file.add(loss, tokens, norm, learning_rate)
+        self.bar.update()
+
+    def log(self, **more):
+        """One record over the steps since the last, with further entries from an evaluation."""
+        self.log_file.record(self.progress, self.writes, **more)
+        record = self.records[-1]
+        told = f"loss {record['loss']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
+        self.bar.set_postfix_str(told)
+        if self.writes and self.on_log:
+            with stopping(self.asked):
+                self.on_log(self.records)
+        self.log_file.start_over()
+
+    def keep(self, model, better):
+        """After an evaluation, the weights to translate with, as `Config.keep` says."""
+        if self.writes and (better or self.config.keep != "best"):
+            weights = dict(model.named_parameters())
+            if self.config.keep == "average":
+                weights = checkpoints.average(self.checkpoints, self.config, weights)
+            about = dict(dtype=self.config.dtype, made_for=self.made_for)
+            write_tensors(self.folder.path / "model.safetensors", weights, **about)
+
+    def save(self, model, optimizer):
+        """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
+        progress, log = self.progress, self.log_file
+        log.check_numbers(progress.step, log.loss)
+        progress.loss, progress.tokens = float(log.loss), float(log.tokens)
+        if self.writes:
+            parts = model, optimizer, progress, self.made_for
+            checkpoints.save_checkpoint(self.checkpoints, *parts)
+            checkpoints.drop_old(self.checkpoints, self.config)
+        wait_for_all()  # for the first one, until it is written
+        log.pause()
+
+    def stop_if_asked(self, model, optimizer):
+        """After a signal to any process: saves, and raises Stopped in all of them."""
+        if highest(len(self.asked)) and not self.progress.finished:
+            self.save(model, optimizer)
+            where = f"asked to stop at step {self.progress.step}, saved"
+            raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")
+
+
+@contextmanager
+def stopping(asked):
+    """Where nothing can be printed any more, the run is asked to stop, and saves itself."""
+    try:
+        yield
+    except OSError:  # the disk is full, or who read our output has ended, as `head` does
+        asked.append(True)
+
+
+class Unfailing:
+    """A stream to print on, for a progress bar: what cannot be printed asks the run to stop."""
+
+    def __init__(self, stream, asked):
+        self.stream, self.asked = stream, asked
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        with stopping(self.asked):
+            self.stream.write(text)
+
+    def flush(self):
+        with stopping(self.asked):
+            self.stream.flush()
+
+
+def check_place(path):
+    """Raises InputError for a folder that no run may be written to."""
+    if os.path.realpath(path) == os.path.realpath("."):
+        raise InputError("--run is the current folder. Give the run a folder of its own")
+    if is_the_box(path):
+        raise InputError(f"--run {path} is the model in the box. Give a folder of its own")
+
+
+def check_ours(path):
+    """Raises InputError for a folder with a link, or with files that no run of ours has written."""
+    names = [*FILES, "checkpoints", PROJECT, "lock"]
+    if links := [name for name in names if (path / name).is_symlink()]:
+        raise InputError(f"{path / links[0]}: is a link. Give the run a folder of its own")
+    there = [name for name in FILES if (path / name).exists()]
+    there += [folder.name for folder in checkpoints.step_folders(path / "checkpoints")]
+    made = path / "made.json"
+    if there and not (made.exists() and {"command", "torch"} <= read_json(made).keys()):
+        hint = "Give another --run"
+        raise InputError(f"{path}: holds {there[0]}, and no made.json of a run of ours. {hint}")
+
+
+@contextmanager
+def only_here(path):
+    """While this process writes into a run folder: InputError in any other that wants to."""
+    lock = FileLock(path / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        hint = "Wait for the other training to end, or give another --run"
+        raise InputError(f"{path}: is in use. {hint}") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def clear(path):
+    """Deletes what a run has written into its folder, and nothing else."""
+    folder = path / "checkpoints"
+    found = [*checkpoints.step_folders(folder), *checkpoints.step_folders(folder, ".tmp")]
+    for checkpoint in found:
+        shutil.rmtree(checkpoint)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    for left in [*path.glob(f"{PROJECT}/events.out.*"), *map(path.joinpath, FILES)]:
+        left.unlink(missing_ok=True)
+
+
+def clear_temporary(path):
+    """Deletes files that a process was writing when it was killed."""
+    for name in FILES:
+        for left in path.glob(f"{name}.{'[0-9a-f]' * 16}.tmp"):  # as `fresh_name` has it
+            left.unlink()
+
+
+def fingerprint(data_set):
+    """SHA-256 of all ids of a data set; one that was prepared on the disk brings its own."""
+    if hasattr(data_set, "fingerprint"):
+        return data_set.fingerprint
+    return hashlib.sha256(repr(data_set.items).encode()).hexdigest()
+
+
+def what_makes_it():
+    """Command, versions, device, the course's commit if Git knows one, and the time."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):  # no Git here
+        commit = ""
+    gpu = torch.cuda.get_device_name() if device().type == "cuda" else ""
+    words = [os.fsencode(word).decode(errors="backslashreplace") for word in sys.argv]
+    return {
+        "command": words,
+        "time": now(),
+        "commit": commit or None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.platform(),
+        "device": f"{device()} {gpu}".strip(),
+        "threads": torch.get_num_threads(),
+        "processes": processes().num_processes,
+    }

@@ -1,0 +1,85 @@
+"""What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
+
+import os
+import queue
+import sys
+import threading
+
+from tqdm import tqdm
+
+from engine.errors import InputError
+from engine.text_files import one_line, read_lines
+
+END = object()
+
+
+def translate_lines(load, texts=(), path=None):
+    """Prints the translation of each of the texts, or of the file's lines, or of standard input's.
+
+    `load` gives the function that translates a list of texts; it takes its time, and reading begins
+    before. Each line is answered as it comes, and many together where many wait, so memory does not
+    grow with their number. Raises InputError for bytes that are not UTF-8, before any work where a
+    file holds them, and when there is nothing to translate or nowhere to write.
+    """
+    if not texts and not path and (sys.stdin is None or sys.stdin.isatty()):
+        raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
+    if sys.stdout is None:
+        raise InputError("standard output is closed: give translations somewhere to go")
+    if path and same_file(path, sys.stdout):
+        raise InputError(f"{path}: would be read and written at once. Write to another file")
+    for number, text in enumerate(texts, start=1):
+        if any("\ud800" <= sign <= "\udfff" for sign in text):  # Python's stand-ins for bad bytes
+            raise InputError(f"text {number}: not UTF-8. Give it in a file by --input, or as UTF-8")
+    total = sum(1 for _ in read_lines(path)) if path else None
+    lines = enumerate(texts, start=1) if texts else read_lines(path or sys.stdin.fileno())
+    waiting = rounds(lines)
+    translate = load()
+    shown = total and sys.stderr.isatty() and not sys.stdout.isatty()
+    with tqdm(total=total, unit="sentence", disable=not shown) as bar:
+        for found in waiting:
+            numbers, sentences = zip(*found)
+            translations = translate(sentences, first=numbers[0], bar=bar)
+            print(*map(one_line, translations), sep="\n", flush=True)
+
+
+def same_file(path, stream):
+    """Whether a stream writes into this very file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
+    except (OSError, ValueError):  # no such file, or a stream that is none
+        return False
+
+
+def rounds(lines, size=2000):
+    """Yields lists of what has been read since the last one: at least one line, at most `size`.
+
+    A thread reads `lines`, an iterator, at most `size` lines ahead. An error while reading is
+    raised after the lines before it.
+    """
+    waiting = queue.Queue(size)
+
+    def read():
+        try:
+            for line in lines:
+                waiting.put(line)
+            waiting.put(END)
+        except Exception as error:
+            waiting.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return collect(waiting, size)
+
+
+def collect(waiting, size):
+    """Yields the lists, from the queue that the thread fills."""
+    last = None
+    while last is None:
+        found = [waiting.get()]
+        while len(found) < size and not waiting.empty():  # nobody else takes from it
+            found.append(waiting.get())
+        if found[-1] is END or isinstance(found[-1], Exception):
+            last = found.pop()
+        if found:
+            yield found
+    if last is not END:
+        raise last

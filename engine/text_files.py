@@ -1,0 +1,111 @@
+"""Lines of text files and what is done about bad ones, whatever their format is."""
+
+import os
+import sys
+from pathlib import Path
+
+from engine.errors import CONTROL, InputError
+from engine.files import regular
+from engine.languages import in_script
+
+LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
+
+
+def read_lines(path):
+    """Yields (line number from 1, text without its line end) of a UTF-8 file.
+
+    Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
+    """
+    name = "standard input" if path == 0 else path  # or the number of an open file
+    if type(path) is int and hasattr(os, "set_blocking"):
+        os.set_blocking(path, True)  # nothing to read yet is not the end
+    with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
+        for number, line in enumerate(split_lines(file), start=1):
+            yield number, decode_line(line, name, number)
+
+
+def split_lines(file):
+    """Yields the lines of a buffered binary file, without LF; those with LINE_BYTES were longer."""
+    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
+    end = b"\r" if b"\r" in head[:-1] and b"\n" not in head else b"\n"
+    line = b""
+    while block := file.read1(LINE_BYTES):
+        *whole, line = (line + block).split(end)
+        for part in whole:
+            yield part[:LINE_BYTES]
+        line = line[: LINE_BYTES + 1]
+    if line:
+        yield line[:LINE_BYTES]
+
+
+def decode_line(line, path, number):
+    """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped."""
+    coding, errors = "utf-8-sig" if number == 1 else "utf-8", "strict"
+    if len(line) == LINE_BYTES:
+        errors = "ignore"  # it may be cut inside a character
+    try:
+        if (place := line.find(b"\0")) >= 0:  # as in UTF-16
+            raise UnicodeDecodeError("utf-8", line, place, place + 1, "no text holds a NUL")
+        return line.decode(coding, errors).rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        where = f"{path}, line {number}, byte {error.start + 1}"
+        raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
+
+
+def split_files(folder, split, extension):
+    """The files `SPLIT.EXTENSION` and `SPLIT-*.EXTENSION` of a data folder, sorted by name."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder. Give one that holds train.tsv and dev.tsv")
+    files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
+    return sorted(map(regular, files))
+
+
+def one_line(text):
+    """A text whose control characters and white space of any kind are single spaces."""
+    return " ".join(CONTROL.sub(" ", text).split())
+
+
+def strip_pair(pair):
+    """A pair with each text on one line; None if there is no pair, or an empty side."""
+    source, target = map(one_line, pair or ("", ""))
+    return (source, target) if source and target else None
+
+
+def check_file(path, lines, pairs):
+    """Raises InputError for a file of so many lines in which fewer than half hold a pair."""
+    if 2 * pairs >= lines > 0:
+        return
+    wrong = "no line holds a pair" if lines else "the file is empty"
+    if pairs:
+        wrong = f"{lines - pairs} of {lines} lines hold no pair"
+    form = "data_large/README.md shows what its lines hold"
+    if ".tsv" in Path(path).name:
+        form = "A line is: source, tab, target"
+    raise InputError(f"{path}: {wrong}. {form}")
+
+
+def check_scripts(path, pairs, config):
+    """Raises InputError where most texts of a side have no letter of its language."""
+    for side, code in enumerate((config.src, config.tgt)):
+        wrong = sum(not in_script(pair[side], code) for pair in pairs)
+        if 2 * wrong > len(pairs):
+            told = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
+            raise InputError(f"{path}: {told}. Are --src, --tgt and --swap right?")
+
+
+def kept_pairs(path, found, config):
+    """The pairs among `found`, one for each line of a file, None for a line without two texts.
+
+    Such lines are counted and reported on stderr. Raises InputError when they are the most, and
+    when the texts are of other languages.
+    """
+    skipped = [number for number, pair in enumerate(found, start=1) if pair is None]
+    check_file(path, len(found), len(found) - len(skipped))
+    pairs = [pair for pair in found if pair is not None]
+    check_scripts(path, pairs, config)
+    if skipped:
+        share = f"{len(skipped)} of {len(found)} lines"
+        first = ", ".join(map(str, skipped[:5]))
+        print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
+    return pairs

@@ -1,0 +1,165 @@
+"""A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import Subset
+
+from engine.errors import InputError
+from engine.loading import batches_in_order, endless_batches, seed_step
+from engine.model_files import MEANING, load_weights, made_for
+from engine.processes import processes, synchronised
+from engine.run_folder import RunFolder
+from engine.session import TrainingSession, check_place
+from engine.translating import translate_greedily
+from engine.wrapped_loss import WrappedLoss
+from notebooks.data_preparation import UNK, load_data
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.loss import evaluate
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.training import train
+from notebooks.translation import bleu
+from utils import device
+
+
+def run_training(data, config, run, restart=False, on_log=None, load=load_data, start=None):
+    """From a data folder to a finished run folder; goes on where an earlier call stopped.
+
+    `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
+    notebook 01's `load_data` does. A new run takes vocabularies and weights from the run `start`,
+    if one is given. Returns all records.
+    """
+    check_place(Path(run))
+    known = RunFolder(start).tokenizers() if start else None
+    source, target, train_set, dev_set, dev_pairs = load(data, config, known)
+    torch.manual_seed(config.seed)  # the same weights in all processes
+    # built before an old run goes: it may need more memory than there is
+    model = make_model(config, len(source), len(target))
+    if start:
+        take_weights(model, start, run, config, source, target)
+    model = model.to(device())
+    with TrainingSession(run, config, source, target, restart, on_log) as session:
+        config = session.config  # in it the data type "auto" has become a real one
+        if session.writes:
+            tell(data, config, (source, target), train_set, dev_set, model)
+        if start:
+            tell_start(start, train_set, mean_loss(model, dev_set, config))
+        sample = sample_of(train_set, len(dev_set))
+
+        def measure():
+            """What an evaluation notes besides the dev loss."""
+            found = {"train_loss": mean_loss(model, sample, config)}
+            return found | translate_some(model, (source, target), dev_pairs, config)
+
+        return train_in(session, model, train_set, dev_set, measure)
+
+
+def tell(data, config, tokenizers, train_set, dev_set, model):
+    """Prints what is trained, on what."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    source, target = (f"{len(tokenizer):,}" for tokenizer in tokenizers)
+    left_out = f"{train_set.dropped} longer ones left out"
+    print(
+        f"{Path(data).name}: {len(train_set):,} pairs to train on, {left_out}; "
+        f"{len(dev_set)} for dev"
+    )
+    print(
+        f"vocabularies of {source} and {target} tokens, {size:,} parameters, "
+        f"{config.dtype} on {device()}"
+    )
+
+
+def take_weights(model, start, run, config, source, target):
+    """Fills a new model from another run. Raises InputError where it does not fit, or is this one.
+
+    `config` may differ from that run's in what changes no weight's shape or meaning.
+    """
+    if os.path.realpath(start) == os.path.realpath(run):
+        raise InputError(f"{run}: --start is this run itself. Give the new run another --run")
+    before = RunFolder(start).read_config()
+    for name in MEANING:
+        old, new = getattr(before, name), getattr(config, name)
+        if old != new:
+            hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
+            raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")
+    path = Path(start) / "model.safetensors"
+    load_weights(model, path, made_for(before, source, target))
+
+
+def tell_start(start, train_set, dev_loss):
+    """Prints how the run that is begun with knows the new data."""
+    if processes().is_main_process:
+        rows = sample_of(train_set, 10_000)
+        unknown = zip(*([ids.count(UNK) / (len(ids) - 1) for ids in pair] for pair in rows))
+        source, target = (np.mean(shares) for shares in unknown)
+        print(
+            f"begun with {start}: unknown to it are {source:.1%} of the source tokens, "
+            f"{target:.1%} of the target tokens; dev loss before the first step {dev_loss:.3f}"
+        )
+
+
+def train_in(session, model, train_set, dev_set, measure=dict):
+    """Trains to the end of a `TrainingSession`, from where it stands. Returns all records.
+
+    `measure()` gives further entries for the record of an evaluation.
+    """
+    config = session.config
+    optimizer, scheduler = make_optimizer(model, config)
+    progress = session.resume(model, optimizer, scheduler, train_set, dev_set)
+    criterion = LabelSmoothing(config.smoothing)
+    batch_loss = synchronised(WrappedLoss(model, criterion, config))
+
+    def batches():
+        """Those of the steps that are left."""
+        found = endless_batches(train_set, config, progress)
+        while not progress.finished:
+            batch, session.position = next(found)
+            seed_step(config.seed, progress.step)
+            yield batch
+
+    def after_step(*figures):
+        """Notes the step; now and then a record, an evaluation, a checkpoint."""
+        session.add(*figures)
+        if progress.step % config.eval_steps == 0 or progress.step == config.steps:
+            dev_loss = mean_loss(model, dev_set, config)
+            session.log(dev_loss=dev_loss, **measure())
+            session.keep(model, progress.judge(dev_loss, config))
+            session.save(model, optimizer)
+        elif progress.step % 50 == 0:
+            session.log()
+        session.stop_if_asked(model, optimizer)
+
+    with session.going():
+        train(batch_loss, batches(), optimizer, scheduler, config.clip, after_step)
+    return session.records
+
+
+def mean_loss(model, dataset, config):
+    """Notebook 13's `evaluate` on a whole data set, by all processes together."""
+    batch_loss = WrappedLoss(model, LabelSmoothing(0), config)
+    return evaluate(batch_loss, batches_in_order(dataset, config))
+
+
+def sample_of(dataset, count):
+    """At most `count` of its pairs, at even distances."""
+    rows = np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int)
+    sample = Subset(dataset, rows.tolist())
+    sample.lengths = dataset.lengths[rows]
+    return sample
+
+
+def translate_some(model, tokenizers, dev_pairs, config):
+    """dev_bleu and three samples, for an evaluation's record, by the first process.
+
+    Translates the first `bleu_sentences` of dev greedily.
+    """
+    pairs = dev_pairs[: config.bleu_sentences]
+    if not pairs or not processes().is_main_process:
+        return {}
+    sentences, references = zip(*pairs)
+    written = translate_greedily(model.eval(), tokenizers, sentences, config)
+    score = round(bleu(written, references, config.tgt)[0], 2)
+    return {"dev_bleu": score, "samples": list(zip(sentences, written))[:3]}

@@ -1,0 +1,301 @@
+"""What each part of the Transformer is worth, and what nine years of changes are worth to it.
+
+`make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on with the run that
+was cut) and writes studies/ablation.json, which notebook 15 shows. `small` is trained as it is,
+with four seeds, and with one change: same data, same number of steps, same batches. In the rows
+"paper" a part is taken away or changed, one seed each. In the rows "since" a later idea is put in,
+two seeds each; that is the folded solution of an exercise, taken out of its notebook. Then all that
+helped together. All is measured on dev: the test set is not for choosing. How the number of
+parameters is kept equal stands beside each change.
+"""
+
+import importlib
+import json
+import multiprocessing
+import statistics
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import cache, partial
+from unittest import mock
+
+import torch
+from torch.nn import functional as F
+
+from engine.corpus.prepare import load_data
+from engine.files import read_json, write_json
+from engine.precision import native_dtype, precision
+from engine.scoring import score
+from engine.training_run import run_training
+from engine.wrapped_loss import WrappedLoss
+from notebooks import make_model
+from notebooks.data_preparation import TokenBatchSampler, make_dataloader
+from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.input_embedding import InputEmbedding
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.layer_norm import LayerNorm
+from notebooks.multi_head_attention import MultiHeadAttention
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.positional_encoding import PositionalEncoding
+from notebooks.setup import Config, replace
+from notebooks.training import train_step
+from notebooks.transformer import Transformer
+from utils import ROOT, device
+
+sys.path.append(str(ROOT / "tools"))
+from grade import NOTEBOOKS, exercises, namespace, other_cells
+
+OUTPUT = ROOT / "studies" / "ablation.json"
+STEPS = 1000
+AS_IT_IS = "as it is"
+GROUPS = 2  # of the four heads
+PAPER = {  # name: settings changed
+    "no positions": {},
+    "no factor": {},  # words times sqrt(d_model)
+    "one head": {"num_heads": 1},
+    "no smoothing": {"smoothing": 0.0},
+    "post-norm": {"norm": "post"},
+    "no warm-up": {"warmup_steps": 1},
+}
+SINCE = ["RoPE", "RMSNorm", "SwiGLU", "GQA", "attention dropout", "Muon"]
+TOGETHER = "all that helped"
+
+
+@cache
+def solution(name):
+    """The function or class of that name, from the folded solution in its notebook."""
+    import nbformat
+
+    for path in NOTEBOOKS:
+        for exercise in exercises(path):
+            if f"def {name}(" in exercise.solution or f"class {name}(" in exercise.solution:
+                cells = other_cells(nbformat.read(path, as_version=4).cells)
+                names = namespace(path.stem[3:], cells)
+                # the module's own classes, not those of its cells, run once more
+                names |= vars(importlib.import_module(f"notebooks.{path.stem[3:]}"))
+                exec(exercise.solution, names)
+                return names[name]
+    raise LookupError(f"no notebook has a solution called {name}")
+
+
+class Rotating(MultiHeadAttention):
+    """Queries and keys are turned by their positions; nothing is added to the embeddings.
+
+    Where keys are cached, the queries are the newest tokens of K hypotheses, all at one place (K is
+    1 in greedy search), and the keys hold K tokens for each place.
+    """
+
+    def attend(self, query, key, value, mask):
+        # a beam's first tokens, too, are as many as the keys, but each sees itself only: where it
+        # stands does not matter
+        beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
+        start = (key.shape[2] - query.shape[2]) // beam_size
+        query, key = self.turn(query, beam_size, start), self.turn(key, beam_size)
+        return super().attend(query, key, value, mask)
+
+    def turn(self, x, beam_size, start=0):
+        """(B, H, T K, d_k), K tokens for each of T places from `start` on, to the same."""
+        hypotheses = x.unflatten(2, (-1, beam_size)).transpose(2, 3)
+        turned = solution("rotary")(hypotheses, start)
+        return turned.transpose(2, 3).flatten(2, 3)
+
+
+class Dropping(MultiHeadAttention):
+    """Dropout on the attention weights, as much as elsewhere."""
+
+    p = Config().dropout
+
+    def attend(self, query, key, value, mask):
+        scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.dropout(scores.softmax(dim=-1), self.p, self.training)
+        return weights @ value
+
+
+def attention(config, parts):
+    """A new attention module with these parts."""
+    kinds = {"RoPE": Rotating, "attention dropout": Dropping}
+    bases = [kind for name, kind in kinds.items() if name in parts]
+    sizes = [config.d_model, config.num_heads]
+    if "GQA" in parts:
+        bases.insert(0, solution("GroupedQueryAttention"))
+        sizes.append(GROUPS)
+    return type("Attention", tuple(bases) or (MultiHeadAttention,), {})(*sizes)
+
+
+def build(config, src_size, tgt_size, parts):
+    """The course's Transformer with these parts in it. make_model sets its weights."""
+    model = Transformer(config, src_size, tgt_size)
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        before = size(layer)
+        layer.self_attention = attention(config, parts)
+        if hasattr(layer, "cross_attention"):
+            layer.cross_attention = attention(config, set(parts) - {"RoPE"})
+        # what grouped queries save goes to the feed-forward layer: one unit has 2 d_model + 1
+        width = config.d_ff + (before - size(layer)) // (2 * config.d_model + 1)
+        kind = solution("GatedFeedForward") if "SwiGLU" in parts else PositionwiseFeedForward
+        layer.feed_forward = kind(config.d_model, width)
+    for module in list(model.modules()):
+        if "RMSNorm" in parts:
+            for name, child in module.named_children():
+                if isinstance(child, LayerNorm):
+                    # 256 parameters less at each of 17 places: 0.06 % of all
+                    setattr(module, name, solution("RMSNorm")(config.d_model))
+        if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
+            module.table.zero_()
+        if isinstance(module, InputEmbedding) and "no factor" in parts:
+            module.scale = 1
+    return model
+
+
+def size(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+class MuonAndAdam(torch.optim.Adam):
+    """Muon for the matrices inside the layers, Adam for all else, at the same learning rate."""
+
+    def __init__(self, model, dtype, **options):
+        inside = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
+        self.matrices = {matrix: {} for matrix in inside if matrix.dim() == 2}
+        self.dtype = dtype
+        super().__init__(model.parameters(), **options)
+
+    @torch.no_grad()
+    def step(self):
+        for matrix, state in self.matrices.items():
+            with precision(self.dtype):
+                solution("muon_step")(matrix, matrix.grad, state, self.param_groups[0]["lr"])
+            matrix.grad = None  # Adam leaves it out
+        super().step()
+
+
+def make_muon(model, config):
+    """As `make_optimizer`, which sets all that Adam needs."""
+    adam, schedule = make_optimizer(model, config)
+    group = adam.param_groups[0]
+    options = {name: group[name] for name in ("betas", "eps", "fused")}
+    optimizer = MuonAndAdam(model, config.dtype, lr=1, **options)
+    rates = schedule.lr_lambdas
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
+
+
+def changed(parts):
+    """A context in which models are built, and trained, with these parts."""
+    stack = ExitStack()
+    parts = set(parts)
+    stack.enter_context(mock.patch("notebooks.make_model.Transformer", partial(build, parts=parts)))
+    if "Muon" in parts:
+        stack.enter_context(mock.patch("engine.training_run.make_optimizer", make_muon))
+    return stack
+
+
+def run_row(name, parts, seed, data, runs, config):
+    """Trains and scores once. Returns what is kept of it, also in the run's row.json."""
+    run = runs / f"{name.replace(' ', '-')}-{seed}"
+    if (run / "row.json").exists():
+        return read_json(run / "row.json")
+    if device().type == "cpu":
+        torch.set_num_threads(1)  # the runs share the processors
+    config = replace(config, seed=seed, **PAPER.get(name, {}))
+    with changed(parts):
+        # Muon keeps its state in no checkpoint
+        records = run_training(data, config, run, restart="Muon" in parts)
+        scores, pairs, _ = score(run, data, "dev")
+        count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
+    curve = {
+        str(record["step"]): round(record["dev_loss"], 4)
+        for record in records
+        if "dev_loss" in record
+    }
+    row = {"name": name, "seed": seed, "parts": sorted(parts), "dev_loss": curve}
+    row["layers"] = count
+    row["dtype"] = read_json(run / "config.json")["dtype"]
+    row |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
+    row["signature"], row["sentences"] = scores["beam"]["bleu_signature"], len(pairs)
+    write_json(run / "row.json", row)
+    return row
+
+
+def last(row):
+    """The dev loss at the end of a run."""
+    return list(row["dev_loss"].values())[-1]
+
+
+def helped(rows):
+    """The later ideas whose mean dev loss is lower than the lowest of all seeds as it is."""
+    best = min(last(row) for row in rows if row["name"] == AS_IT_IS)
+    means = {name: statistics.mean(last(r) for r in rows if r["name"] == name) for name in SINCE}
+    return [name for name, mean in means.items() if mean < best]
+
+
+def step_times(data, config, kinds, batches=8, rounds=5):
+    """How long a training step takes with each set of parts, over that as it is: medians."""
+    config = replace(config, dtype=native_dtype())
+    source, target, train_set, *_ = load_data(data, config)
+    sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
+    some = [b.to(device()) for b, _ in zip(make_dataloader(train_set, sampler), range(batches))]
+    criterion, steps, times = LabelSmoothing(config.smoothing), {}, {}
+    for name, parts in {AS_IT_IS: [], **kinds}.items():
+        with changed(parts):
+            model = make_model.make_model(config, len(source), len(target)).to(device())
+        optimizer, _ = (make_muon if "Muon" in parts else make_optimizer)(model, config)
+        batch_loss = WrappedLoss(model, criterion, config)
+        steps[name] = partial(train_step, batch_loss, optimizer=optimizer, clip=config.clip)
+        times[name] = []
+    for _ in range(rounds + 1):  # the first prepares the shapes
+        for name, step in steps.items():
+            began = time.perf_counter()
+            norms = [step(batch)[2] for batch in some]
+            assert torch.stack(norms).isfinite().all()  # also waits for a GPU
+            times[name].append(time.perf_counter() - began)
+    plain = times[AS_IT_IS][1:]
+    return {
+        name: round(statistics.median(a / b for a, b in zip(found[1:], plain)), 2)
+        for name, found in times.items()
+    }
+
+
+def gather(rows, times):
+    """What is written: one entry for each name, with a value for each of its seeds."""
+    found = []
+    for name in dict.fromkeys(row["name"] for row in rows):
+        mine = [row for row in rows if row["name"] == name]
+        entry = {"name": name, "parts": mine[0]["parts"], "layers": mine[0]["layers"]}
+        entry["dev_loss"] = [last(row) for row in mine]
+        for search in ("greedy", "beam"):
+            entry[search] = [row[search]["bleu"] for row in mine]
+        if name in times:
+            entry["time"] = times[name]
+        found.append(entry)
+    return found
+
+
+def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
+    """Trains what is missing, `jobs` runs at the same time, and writes the table."""
+    short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
+    config = replace(Config.preset("small"), **short)
+    run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
+    plain = [(AS_IT_IS, [], seed) for seed in range(4)]
+    later = [(name, [name], seed) for name in SINCE for seed in range(2)]
+    paper = [(name, [] if PAPER[name] else [name], 0) for name in PAPER]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        since = list(pool.map(run, *zip(*plain, *later)))
+        together = helped(since)
+        best = [(TOGETHER, together, seed) for seed in range(2)]
+        since += pool.map(run, *zip(*best))
+        parts = list(pool.map(run, *zip(*paper)))
+    kinds = {name: [name] for name in SINCE} | {TOGETHER: together}
+    times = step_times(ROOT / "data_small", config, kinds)
+    kept = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
+    tables = {"paper": gather(parts, times), "since": gather(since, times)}
+    told = {"command": "make ablation", "steps": STEPS, **kept, "helped": together}
+    write_json(output, {**told, **tables})
+    for row in [*tables["since"], *tables["paper"]]:
+        print(f"{row['name']:18} {json.dumps(row)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""How large a step, and when? Learning rates with and without warm-up, and four schedules, trained.
+
+`make schedules` trains `small` for 400 steps, again and again (half an hour on 2 cores; stopped, it
+goes on where it was cut), and writes studies/schedules.json, which notebook 14 shows: the loss on
+dev, by which nothing else is chosen.
+"""
+
+import math
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import islice, product
+
+import torch
+
+from engine.checkpoints import Progress
+from engine.files import read_json, write_json
+from engine.loading import endless_batches, seed_step
+from engine.precision import native_dtype
+from engine.training_run import mean_loss
+from engine.wrapped_loss import WrappedLoss
+from notebooks.data_preparation import load_data
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import make_model
+from notebooks.optimizer_schedule import linear_rate, make_optimizer
+from notebooks.setup import Config, replace
+from notebooks.training import train
+from utils import ROOT, device
+
+OUTPUT = ROOT / "studies" / "schedules.json"
+STEPS, WARM_UP = 400, 80
+PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [3e-4, 6e-4, 1.25e-3]}
+SHAPES = ["constant", "cosine", "noam"]  # beside linear, at one peak
+SEEDS = {"pre": 2, "post": 1}
+
+
+def rate_of(shape, step, peak, warm_up, total):
+    """The learning rate at a step counted from 1."""
+    if shape == "linear":
+        return linear_rate(step, peak, warm_up, total)
+    if step <= warm_up:
+        return peak * step / warm_up
+    if shape == "cosine":
+        return peak / 2 * (1 + math.cos(math.pi * (step - warm_up) / (total + 1 - warm_up)))
+    return peak * (warm_up / step) ** 0.5 if shape == "noam" else peak
+
+
+def run_row(row, data, runs, config):
+    """Trains once. Returns the row with what is kept of it, also in a file of its own."""
+    path = runs / ("-".join(str(value) for value in row.values()) + ".json")
+    if path.exists():
+        return read_json(path)
+    if device().type == "cpu":
+        torch.set_num_threads(1)  # the runs share the processors
+    config = replace(config, norm=row["norm"], seed=row["seed"])
+    source, target, train_set, dev_set, _ = load_data(data, config)
+    torch.manual_seed(config.seed)
+    model = make_model(config, len(source), len(target)).to(device())
+    optimizer, _ = make_optimizer(model, config)
+    rate = lambda done: rate_of(row["shape"], done + 1, row["peak"], row["warm_up"], config.steps)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    batch_loss, losses = WrappedLoss(model, LabelSmoothing(config.smoothing), config), []
+
+    def batches():
+        for step, (batch, _) in enumerate(endless_batches(train_set, config, Progress())):
+            seed_step(config.seed, step)
+            yield batch
+
+    def after_step(loss, count, *_):
+        losses.append((loss / count).item())
+
+    few = islice(batches(), config.steps)
+    train(batch_loss, few, optimizer, scheduler, config.clip, after_step)
+    every = max(1, config.steps // 40)
+    means = [sum(losses[n : n + every]) / every for n in range(0, config.steps, every)]
+    found = row | {"train_loss": [round(mean, 3) for mean in means]}
+    found["dev_loss"] = round(mean_loss(model.eval(), dev_set, config), 4)
+    write_json(path, found)
+    return found
+
+
+def rows():
+    """What is trained: norm, shape, peak, steps of warm-up, seed."""
+    for norm, peaks in PEAKS.items():
+        for peak, warm_up, seed in product(peaks, (WARM_UP, 1), range(SEEDS[norm])):
+            yield dict(norm=norm, shape="linear", peak=peak, warm_up=warm_up, seed=seed)
+    for shape, seed in product(SHAPES, range(SEEDS["pre"])):
+        yield dict(norm="pre", shape=shape, peak=2.5e-3, warm_up=WARM_UP, seed=seed)
+
+
+def main(runs=ROOT / "runs" / "schedules", output=OUTPUT, config=None, jobs=2):
+    """Trains what is missing, `jobs` runs at the same time, and writes all of it."""
+    small = replace(Config.preset("small"), steps=STEPS, batch_tokens=1024, dtype=native_dtype())
+    runs.mkdir(parents=True, exist_ok=True)
+    run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config or small)
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(run, rows()))
+    told = {"command": "make schedules", "steps": STEPS, "warm_up": WARM_UP}
+    write_json(output, {**told, "rows": found})
+    for row in found:
+        print({key: value for key, value in row.items() if key != "train_loss"})
+
+
+if __name__ == "__main__":
+    main()
