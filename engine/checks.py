@@ -109,3 +109,10 @@ def check_kept(data, split, pairs, config):
             f"{data}: every pair of {split} has more than "
             f"max_length {config.max_length} tokens on a side"
         )
+
+
+def check_vocabularies(config, source_size, target_size):
+    """Raises InputError if three-way sharing meets vocabularies of two sizes."""
+    if config.sharing == "three-way" and source_size != target_size:
+        sizes = f"{source_size} and {target_size} tokens"
+        raise InputError(f"three-way sharing needs one vocabulary, and there are two, of {sizes}")

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from engine.checkpoints import Progress, find_checkpoints
-from engine.checks import check_fields
+from engine.checks import check_fields, check_vocabularies
 from engine.errors import InputError
 from engine.files import read_form
 from engine.model_files import load_tokenizer, load_weights, made_for
@@ -93,6 +93,7 @@ class RunFolder:
         """
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
+        check_vocabularies(config, len(source), len(target))
         model = make_model(config, len(source), len(target))
         checked = load_weights(model, path, made_for(config, source, target))
         place = place or device()

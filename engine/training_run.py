@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
+from engine.checks import check_vocabularies
 from engine.errors import InputError
+from engine.fast_dropout import use_fast_dropout
 from engine.loading import batches_in_order, endless_batches, seed_step
 from engine.model_files import MEANING, load_weights, made_for
 from engine.processes import processes, synchronised
@@ -35,6 +37,7 @@ def run_training(data, config, run, restart=False, on_log=None, load=load_data, 
     check_place(Path(run))
     known = RunFolder(start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load(data, config, known)
+    check_vocabularies(config, len(source), len(target))
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is
     model = make_model(config, len(source), len(target))
@@ -107,6 +110,8 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     `measure()` gives further entries for the record of an evaluation.
     """
     config = session.config
+    if config.dtype == "bfloat16" and device().type == "cpu":
+        use_fast_dropout(model)
     optimizer, scheduler = make_optimizer(model, config)
     progress = session.resume(model, optimizer, scheduler, train_set, dev_set)
     criterion = LabelSmoothing(config.smoothing)

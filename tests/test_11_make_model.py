@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from engine.errors import InputError
 from notebooks.data_preparation import PAD
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
@@ -34,7 +33,7 @@ def test_sharing_shares_the_parameter(sharing):
 
 
 def test_three_way_sharing_needs_one_vocabulary():
-    with pytest.raises(InputError, match="sizes are 500 and 400"):
+    with pytest.raises(ValueError, match="sizes are 500 and 400"):
         make_model(replace(SMALL, sharing="three-way"), 500, 400)
 
 

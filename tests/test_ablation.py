@@ -1,11 +1,10 @@
 """The models that `make ablation` trains: as large, working with a cache, able to learn."""
 
 import math
-import sys
 
 import pytest
 import torch
-from conftest import ROOT, TINY, logits_of, random_batch
+from conftest import TINY, logits_of, random_batch
 
 from engine import training_run
 from engine.wrapped_loss import WrappedLoss
@@ -16,9 +15,7 @@ from notebooks.setup import replace
 from notebooks.support.proofs import shake
 from notebooks.training import train_step
 from notebooks.translation import beam_search, length_penalty
-
-sys.path.append(str(ROOT / "benchmarks"))
-import ablation
+from studies import ablation
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)
 KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"], ["no factor"]]

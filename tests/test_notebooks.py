@@ -35,7 +35,7 @@ EXPORTS = {
     "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader "
     "load_data",
     "input_embedding": "InputEmbedding",
-    "positional_encoding": "PositionalEncoding Dropout",
+    "positional_encoding": "PositionalEncoding",
     "multi_head_attention": "scaled_dot_product_attention MultiHeadAttention",
     "layer_norm": "LayerNorm",
     "feed_forward": "PositionwiseFeedForward",

@@ -1,19 +1,15 @@
 """The studies that lessons show, `make verbs` and `make schedules`: small, and what is stored."""
 
 import re
-import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from conftest import DATA, ROOT
+from conftest import DATA
 
 from engine.files import read_json
 from notebooks.setup import Config, replace
-
-sys.path.append(str(ROOT / "benchmarks"))
-import schedules
-import verbs
+from studies import schedules, verbs
 
 SHORT = replace(
     Config.preset("tiny"), steps=4, eval_steps=2, warmup_steps=2, bleu_sentences=0, dtype="float32"
