@@ -15,7 +15,7 @@ from engine.pretrained import default_run
 from engine.scoring import keep_scores, print_alpha, print_scores, score
 from engine.serving import serve_translator
 from engine.stream import translate_lines
-from notebooks.translation import Translator
+from engine.translator import Translator
 
 
 @dataclass(frozen=True)

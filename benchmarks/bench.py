@@ -42,6 +42,7 @@ from engine.export.folder import export
 from engine.files import write_json
 from engine.precision import native_dtype
 from engine.training_run import run_training
+from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import (
     Batch,
@@ -57,7 +58,7 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import Config, replace
 from notebooks.training import train_step
 from notebooks.transformer import greedy_search
-from notebooks.translation import Translator, beam_search
+from notebooks.translation import beam_search
 from utils import ROOT
 
 RUN, BATCH = ROOT / "runs" / "bench", 64

@@ -15,8 +15,9 @@ sys.path.insert(0, str(ROOT))
 
 from engine.export.folder import export
 from engine.run_folder import BOX
+from engine.scoring import measure
+from engine.translator import Translator
 from notebooks.data_preparation import read_pairs
-from notebooks.translation import Translator, measure
 
 
 def lines_of(folder, texts, beam_size):

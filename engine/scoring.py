@@ -11,8 +11,9 @@ from engine.errors import InputError
 from engine.files import read_json, write_json
 from engine.run_folder import RunFolder, is_the_box
 from engine.text_files import one_line
+from engine.translator import Translator
 from notebooks.data_preparation import read_pairs
-from notebooks.translation import Translator, bleu, measure
+from notebooks.translation import bleu
 
 ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
@@ -42,6 +43,19 @@ def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
         scores[name] = measure(translations[name], references, translator.config.tgt)
         scores[name]["sentences_per_second"] = speed
     return scores, pairs, translations
+
+
+def measure(translations, references, language):
+    """Corpus BLEU and chrF (Popovic 2015), and how they were counted: a dictionary."""
+    value, signature = bleu(translations, references, language)
+    chrf = sacrebleu.CHRF()
+    other = chrf.corpus_score(translations, [references]).score
+    return {
+        "bleu": round(value, 2),
+        "chrf": round(other, 2),
+        "bleu_signature": signature,
+        "chrf_signature": str(chrf.get_signature()),
+    }
 
 
 def read_scores(run):

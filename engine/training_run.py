@@ -15,7 +15,7 @@ from engine.model_files import MEANING, load_weights, made_for
 from engine.processes import processes, synchronised
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession, check_place
-from engine.translating import translate_greedily
+from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import UNK, load_data
 from notebooks.label_smoothing import LabelSmoothing
@@ -165,6 +165,6 @@ def translate_some(model, tokenizers, dev_pairs, config):
     if not pairs or not processes().is_main_process:
         return {}
     sentences, references = zip(*pairs)
-    written = translate_greedily(model.eval(), tokenizers, sentences, config)
+    written = Translator(config, *tokenizers, model).translate(sentences, beam_size=1)
     score = round(bleu(written, references, config.tgt)[0], 2)
     return {"dev_bleu": score, "samples": list(zip(sentences, written))[:3]}

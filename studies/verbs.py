@@ -17,12 +17,11 @@ from engine.attention_maps import translation_attention
 from engine.files import write_json
 from engine.session import TrainingSession
 from engine.training_run import train_in
-from engine.translating import translate_greedily
+from engine.translator import Translator
 from notebooks.data_preparation import load_data
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
-from notebooks.translation import Translator
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "verbs.json"
@@ -41,7 +40,7 @@ FORBIDDEN = {
 def verbs(model, tokenizers, config):
     """Of 24 greedy translations, how many have the verb of each thing."""
     sentences = [sentence for what in THINGS for sentence in variants(what)]
-    texts = translate_greedily(model.eval(), tokenizers, sentences, config)
+    texts = Translator(config, *tokenizers, model).translate(sentences, beam_size=1)
     wanted = [THINGS[what].split()[0] for what in THINGS for _ in variants(what)]
     found = [verb in text for verb, text in zip(wanted, texts)]
     return {what: sum(found[24 * n : 24 * (n + 1)]) for n, what in enumerate(THINGS)}
@@ -59,9 +58,8 @@ def looked_at(model, tokenizers, config):
     shares = []
     for what, (verb, _) in ((what, text.split()) for what, text in THINGS.items()):
         sentences = variants(what)
-        for sentence, text in zip(
-            sentences, translate_greedily(model, tokenizers, sentences, config)
-        ):
+        texts = Translator(config, source, target, model).translate(sentences, beam_size=1)
+        for sentence, text in zip(sentences, texts):
             names, written, maps = translation_attention(model, source, target, sentence, text)
             if verb in written:
                 step = maps["cross"][:, :, written.index(verb) - 1].mean(dim=(0, 1))

@@ -27,10 +27,10 @@ except simulated.Missing as error:
 
 from engine.model_files import read_tensors
 from engine.training_run import run_training
+from engine.translator import Translator
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
-from notebooks.translation import Translator
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"

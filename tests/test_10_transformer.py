@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.attention_maps import attention_maps
-from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, look_ahead_mask
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
@@ -17,7 +17,7 @@ from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
-from notebooks.transformer import GreedySearch, greedy_search
+from notebooks.transformer import greedy_search
 from utils import device
 
 
@@ -102,25 +102,10 @@ def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
         assert greedy_search(model, batch.src[row : row + 1, : length + 1], 9)[0] == ids
 
 
-def test_the_loop_of_the_lesson_and_the_driver_find_the_same():
-    """The driver lets those go that are done; their caches, masks and numbers must stay in step."""
+def test_a_batch_writes_what_each_sentence_writes_alone():
+    """Sentences leave the batch when they are finished; cache and masks must stay in step."""
     model, batch = random_model(3), random_batch(3, [1, 6, 4, 2], [1] * 4)
-    rule, memory = GreedySearch(batch.src_mask, 60), model.encode(batch.src, batch.src_mask)
-    cache = model.new_cache()
-    while not rule.done().all():
-        rule.grow(model.next_logits(rule, memory, batch.src_mask, cache))
-    plain = rule.results()
-    assert len({len(ids) for ids in plain}) > 1  # some leave before others
-    assert greedy_search(model, batch.src, 60) == plain
-
-
-def test_tokens_at_one_place_are_read_as_if_each_stood_alone():
-    """Three beginnings of two tokens share a cache; a mask keeps them apart."""
-    model, memory = random_model(1), torch.randn(2, 4, 32, dtype=torch.float64)
-    tokens = torch.randint(4, 12, (2, 3, 2))
-    cache, own = model.new_cache(), torch.eye(3, dtype=torch.bool)
-    model.decode(tokens[:, :, :1], memory, None, own, cache)
-    found = model.decode(tokens[:, :, 1:], memory, None, torch.cat([own, own], dim=1), cache)
-    for beam in range(3):
-        alone = model.decode(tokens[:, beam], memory, None, look_ahead_mask(2))
-        torch.testing.assert_close(found[:, beam], alone[:, 1])
+    together = greedy_search(model, batch.src, 60)
+    assert len({len(ids) for ids in together}) > 1  # some leave before others
+    for row, length in enumerate((1, 6, 4, 2)):
+        assert greedy_search(model, batch.src[row : row + 1, : length + 1], 60) == [together[row]]

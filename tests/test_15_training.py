@@ -11,7 +11,7 @@ from engine import loading, session, training_run, wrapped_loss
 from engine.checkpoints import Progress
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
-from engine.translating import translate_greedily
+from engine.translator import Translator
 from notebooks.data_preparation import load_data, read_pairs
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
@@ -81,7 +81,7 @@ def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
     assert [{"dev_bleu", "dev_loss"} <= record.keys() for record in records] == [True, True]
     config, source, target, model = RunFolder(tmp_path).load()
     sentences, references = zip(*load_data(small_data, config)[4][:7])
-    written = translate_greedily(model, (source, target), sentences, config)
+    written = Translator(config, source, target, model).translate(sentences, beam_size=1)
     assert round(bleu(written, references, "zh")[0], 2) == records[-1]["dev_bleu"]
     assert records[-1]["samples"] == list(zip(sentences, written))[:3]
     config = replace(TINY, steps=10, bleu_sentences=0)

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.attention_maps import translation_attention
-from engine.scoring import score
+from engine.scoring import measure, score
+from notebooks import translation
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows, read_pairs
-from notebooks.transformer import greedy_search
-from notebooks.translation import BeamSearch, beam_search, measure
+from notebooks.transformer import greedy_search, next_logits
+from notebooks.translation import beam_search
 from utils import device
 
 
@@ -72,15 +73,35 @@ def test_a_batch_gives_what_each_sentence_gives_alone(seed, lengths):
         assert together[row][0] == (pytest.approx(value, rel=1e-6), ids)
 
 
-def test_a_wider_beam_with_the_exact_stop_is_not_beaten_by_stopping_late(monkeypatch):
-    """Stopping when nothing can win changes nothing, against a search that goes on to the limit."""
-    for seed in range(10):
+def plain_beam(model, src, limit, beam_size, alpha):
+    """A beam for one sentence in lists, without a cache, to the limit: (score, ids), best first."""
+    live, finished = [(0.0, [])], []
+    for length in range(1, limit + 1):
+        grown = []
+        for total, ids in live:
+            batch = Batch.collate([(src, [BOS, *ids, EOS])])
+            logits = logits_of(model, batch)[0, len(ids)].clone()
+            logits[[PAD, UNK, BOS]] = -math.inf
+            values = enumerate(logits.log_softmax(-1).tolist())
+            grown += [(total + value, [*ids, token]) for token, value in values
+                      if token >= EOS and (length < limit or token == EOS)]  # fmt: skip
+        best = sorted(grown, reverse=True)[: 2 * beam_size]
+        penalty = ((5 + length) / 6) ** alpha
+        finished += [(total / penalty, ids) for total, ids in best if ids[-1] == EOS]
+        live = [one for one in best if one[1][-1] != EOS][:beam_size]
+    return sorted(finished, reverse=True)[:beam_size]
+
+
+def test_with_endless_patience_it_finds_what_a_plain_beam_finds_at_the_limit():
+    """Stopping when nothing can win changes nothing, nor do cache, batch and reordered rows."""
+    for seed in range(6):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
-        early = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
-        with monkeypatch.context() as patch:  # done only when nothing lives any more
-            patch.setattr(BeamSearch, "done", lambda rule: rule.totals[:, 0] == -math.inf)
-            late = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
-        assert [found[0] for found in early] == [found[0] for found in late]
+        every = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
+        for src, hypotheses in zip(batch.src.tolist(), every):
+            src = src[: src.index(EOS) + 1]
+            limit = min(2 * len(src) + 10, 9)
+            score, ids = plain_beam(model, src, limit, 3, 0.6)[0]
+            assert hypotheses[0] == (pytest.approx(score, rel=1e-5), ids)
 
 
 def test_more_patience_costs_steps_and_never_a_score():
@@ -107,14 +128,13 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
     first, later = [0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.3, 0.3, 0.4]
     table = torch.tensor([later, later, first, later, later, later]).log()
     model = random_model(0, tgt_size=6, src_size=6)
-    plain = type(model).next_logits
 
-    def by_table(model, search, *rest):
+    def by_table(model, tokens, *rest):
         """What the table says; the model fills the cache."""
-        plain(model, search, *rest)
-        return table[search.ids[..., -1]].clone()
+        next_logits(model, tokens, *rest)
+        return table[tokens[:, 0]].clone()
 
-    monkeypatch.setattr(type(model), "next_logits", by_table)
+    monkeypatch.setattr(translation, "next_logits", by_table)
     src = torch.tensor([[4, EOS]])
     assert beam_search(model, src, 3, beam_size=1, alpha=0)[0][0][1][0] == 4
     wide = beam_search(model, src, 3, beam_size=4, alpha=0)[0][0]

@@ -32,7 +32,7 @@ from engine.model_files import (
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession
 from engine.training_run import run_training
-from engine.translating import translate_texts
+from engine.translator import Translator
 from notebooks import translation
 from notebooks.data_preparation import (
     EOS,
@@ -462,14 +462,17 @@ def test_white_space_changes_no_ids(small_data, kind):
     tokenizers = make_tokenizers(pairs, config)
     clean = [source for source, _ in pairs[:50]]
     rows = []
+    translator = Translator(config, *tokenizers, torch.nn.Linear(1, 1))
 
-    def search(src):
+    def search(src, *_):
         rows.extend(row.tolist() for row in src)
         return [[EOS + 1]] * len(src)
 
+    translator.search = search
+
     for space in ("", *SPACES):
         texts = [space + text.replace(" ", space or " ") + space for text in clean]
-        translate_texts(torch.nn.Linear(1, 1), search, tokenizers, texts, config, batch_size=1)
+        translator.translate(texts, batch_size=1)
     assert [rows[start : start + 50] for start in range(0, len(rows), 50)] == [rows[:50]] * 11
 
 

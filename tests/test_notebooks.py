@@ -41,14 +41,14 @@ EXPORTS = {
     "feed_forward": "PositionwiseFeedForward",
     "sublayer_connection": "SublayerConnection",
     "encoder": "EncoderLayer Encoder",
-    "decoder": "DecoderLayer KeyValues LayerCache Decoder",
-    "transformer": "Generator Transformer GreedySearch greedy_search",
+    "decoder": "DecoderLayer KVCache LayerCache Decoder",
+    "transformer": "Generator Transformer next_logits greedy_search",
     "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
     "loss": "BatchLoss evaluate",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",
     "training": "train_step train",
-    "translation": "length_penalty BeamSearch beam_search Translator bleu measure",
+    "translation": "length_penalty beam_search bleu",
 }
 
 

@@ -25,14 +25,15 @@ EDITS = [
     ("08", "EncoderLayer.forward", "return self.sublayers[1]", "return self.sublayers[0]", "tgb"),
     ("08", "Encoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("09", "DecoderLayer.forward", "x = self.sublayers[1](x, look_across)", "pass", "tgb"),
-    ("09", "KeyValues", "return self.key, self.value", "return self.key, -self.value", "gb"),
+    ("09", "KVCache.append", "return key, value", "return key, -value", "gb"),
+    ("09", "KVCache.select", "self.key.index_select(0, rows)", "self.key[: len(rows)]", "gb"),
     ("09", "Decoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("10", "Generator.forward", "return self.projection(x)", "return -self.projection(x)", "tgb"),
     ("10", "Transformer.forward", "return self.generator(", "return 2 * self.generator(", "t"),
     ("10", "Transformer.decode", "return self.decoder(", "return -self.decoder(", "tgb"),
-    ("10", "Transformer.next_logits", "(hidden).float()", "(hidden).float().neg()", "gb"),
+    ("10", "next_logits", "[:, -1].float()", "[:, -1].float().neg()", "gb"),
     ("10", "length_limits", "sum(dim=1) + 10", "sum(dim=1) + 2", "gb"),
-    ("10", "GreedySearch.grow", "logits[:, -1].argmax", "(-logits[:, -1]).argmax", "g"),
+    ("10", "greedy_search", "cache).argmax(", "cache).argmin(", "g"),
     ("11", "make_model", "std=config.d_model**-0.5", "std=1.0", "t"),
     ("12", "LabelSmoothing.forward", "return F.cross_entropy", "return 2 * F.cross_entropy", "t"),
     ("13", "BatchLoss.forward", "return self.criterion(", "return 2 * self.criterion(", "t"),
@@ -43,9 +44,9 @@ EDITS = [
     ("15", "train_step", "    optimizer.step()", "    pass", "t"),
     ("15", "train", "        scheduler.step()", "        pass", "t"),
     ("16", "length_penalty", "return ((5 + length)", "return ((9 + length)", "b"),
-    ("16", "BeamSearch.grow", "+ logits.log_softmax", "- logits.log_softmax", "b"),
-    ("16", "BeamSearch.done", "return ~(possible", "return (possible", "b"),
-    ("16", "beam_search", "beam_size, alpha, patience)", "1, alpha, patience)", "b"),
+    ("16", "pick", "rows.gather(1, index", "rows.gather(1, index * 0", "b"),
+    ("16", "beam_search", "+ logits.log_softmax", "- logits.log_softmax", "b"),
+    ("16", "hypotheses", "(score, row[1 :", "(-score, row[1 :", "b"),
     ("16", "bleu", "return metric", "return 7, metric", "t"),
 ]  # fmt: skip
 
@@ -79,7 +80,8 @@ print(json.dumps(found))
 def copied(folder, notebook="", old="", new=""):
     """A copy of the course with one edit."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=ignored)
+    for name in ("engine", "notebooks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "utils.py", folder)
     if notebook:
         [path] = (folder / "notebooks").glob(f"{notebook}_*.ipynb")

@@ -24,6 +24,7 @@ from engine.export.page_form import (
     describe,
 )
 from engine.run_folder import BOX
+from engine.translator import Translator
 from notebooks.data_preparation import (
     CharacterSegmenter,
     SubwordSegmenter,
@@ -36,7 +37,6 @@ from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
 from notebooks.setup import Config, replace
 from notebooks.support.proofs import shake
-from notebooks.translation import Translator
 
 VERBS = "We play the violin every day."  # which greedy search plucks and a beam draws the bow over
 GREEDY, BEAM = "我们每天都在弹小提琴。", "我们每天拉小提琴。"

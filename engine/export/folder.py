@@ -14,8 +14,8 @@ from engine.export.onnx_form import export_onnx
 from engine.export.tokenizer_files import export_tokenizer
 from engine.files import fresh_name, write_json, write_whole
 from engine.languages import name_of
+from engine.translator import Translator
 from notebooks.data_preparation import WordSegmenter
-from notebooks.translation import Translator
 from utils import ROOT
 
 FORMS = {"ctranslate2": export_ctranslate2, "onnx": export_onnx}

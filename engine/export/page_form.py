@@ -20,6 +20,7 @@ from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.run_folder import RunFolder, is_the_box
 from engine.text_files import one_line
+from engine.translator import Translator
 from notebooks.data_preparation import (
     BOS,
     CLOSING,
@@ -32,7 +33,6 @@ from notebooks.data_preparation import (
     WordSegmenter,
 )
 from notebooks.transformer import greedy_search
-from notebooks.translation import Translator
 from utils import ROOT
 
 PAGE = ROOT / "engine" / "export" / "page"

@@ -6,7 +6,7 @@ import functools
 from engine.errors import InputError
 from engine.pretrained import edited_names
 from engine.run_folder import BOX
-from notebooks.translation import Translator
+from engine.translator import Translator
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from device import simulated
 from engine.attention_maps import translation_attention
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
-from engine.translating import translate_greedily
+from engine.translator import Translator
 from notebooks.setup import replace
 from notebooks.support.viewer import AttentionViewer
 
@@ -114,7 +114,7 @@ def test_on_a_device_without_float64_a_run_is_averaged_and_attention_shown(small
     with simulated.without_float64():
         run_training(small_data, config, tmp_path)
         config, source, target, model = RunFolder(tmp_path).load()
-        translate_greedily(model, (source, target), ["Good morning."], config)
+        Translator(config, source, target, model).translate(["Good morning."], beam_size=1)
         columns, rows, maps = translation_attention(model, source, target, "Good morning.", "早")
         shown = AttentionViewer({"cross": (maps["cross"], rows, columns)})
     assert len(shown.maps["cross"]["weights"]) == config.num_layers

@@ -74,14 +74,14 @@ def sources(count):
 @pytest.mark.parametrize("search", [greedy_search, partial(beam_search, patience=30)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
-    """Whoever ends: what they have written is fetched when all have."""
+    """And a few times more where sentences end, whose tokens are fetched then."""
     model, src = random_model(seed).float().to(device()), sources(50)
-    with counted_before_each(Transformer, "next_logits", monkeypatch) as (waited, before):
+    with counted_before_each(Transformer, "decode", monkeypatch) as (waited, before):
         written = search(model, src, 60)
     steps = steps_between(before)
     assert before[0] == 0, waited
     assert len(steps) > 5
-    assert steps == [1] * len(steps), waited
+    assert min(steps) == 1 and max(steps) <= 6, waited
     assert len(written) == 50
 
 

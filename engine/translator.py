@@ -1,0 +1,74 @@
+"""From texts to texts: a model that translates, its batches, what is cut and what is empty."""
+
+import sys
+
+from engine.errors import InputError
+from engine.precision import search_precision
+from engine.run_folder import RunFolder
+from engine.text_files import one_line
+from notebooks.data_preparation import EOS, pad_rows
+from notebooks.transformer import greedy_search
+from notebooks.translation import ALPHA, beam_search
+
+
+class Translator:
+    """A trained model that translates: `Translator.load(run).translate(["Good morning."])`."""
+
+    def __init__(self, config, source, target, model, alpha=ALPHA):
+        self.config, self.source, self.target, self.alpha = config, source, target, alpha
+        self.model = model.eval()
+
+    @classmethod
+    def load(cls, run, place=None):
+        """From a run folder, to `device()` or to the device `place`.
+
+        Raises InputError when a file is missing, damaged, or does not fit.
+        """
+        return cls(*RunFolder(run).load(place), RunFolder(run).alpha(ALPHA))
+
+    def encode(self, sentence):
+        """Source ids with EOS, cut to the longest input."""
+        return self.source.encode(sentence)[: self.config.max_length] + [EOS]
+
+    def translate(self, sentences, beam_size=4, alpha=None, batch_size=64, first=1, bar=None):
+        """One translation for each sentence, in their order. beam_size 1 is greedy search.
+
+        An empty sentence gives an empty one. One that is too long is cut; stderr says which, the
+        first of them being line `first`. `bar` is of tqdm and counts sentences. Raises InputError
+        for weights with which the model gives no probabilities.
+        """
+        alpha = self.alpha if alpha is None else alpha
+        rows = self.source.encode_batch([one_line(sentence) for sentence in sentences])
+        for number, ids in enumerate(rows, start=first):
+            if len(ids) > self.config.max_length:
+                print(f"line {number}: cut after {self.config.max_length} tokens", file=sys.stderr)
+        rows = [ids[: self.config.max_length] + [EOS] for ids in rows]
+        translations = [""] * len(rows)
+        device = next(self.model.parameters()).device
+        for index in batches_by_length(rows, batch_size):
+            src = pad_rows([rows[number] for number in index]).to(device)
+            with search_precision(self.config.dtype):
+                results = self.search(src, beam_size, alpha)
+            if not all(results):
+                wrong = "the model gives no probabilities: its weights are damaged"
+                raise InputError(f"{wrong}. Train again")
+            for number, ids in zip(index, results):
+                translations[number] = self.target.decode(ids)
+            if bar is not None:
+                bar.update(len(index))
+        return translations
+
+    def search(self, src, beam_size, alpha):
+        """The best translation of each row (B, S) as ids: B lists, empty where there is none."""
+        if beam_size == 1:
+            return greedy_search(self.model, src, self.config.max_length)
+        every = beam_search(self.model, src, self.config.max_length, beam_size, alpha)
+        return [hypotheses[0][1] if hypotheses else [] for hypotheses in every]
+
+
+def batches_by_length(rows, batch_size):
+    """Yields the numbers of the rows in batches of similar length, without those that are empty."""
+    order = [number for number, ids in enumerate(rows) if len(ids) > 1]  # EOS is there always
+    order.sort(key=lambda number: len(rows[number]))
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
