@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 from engine.errors import InputError, run_command
 from engine.export.folder import export
 from engine.export.page_form import export_page

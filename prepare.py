@@ -3,20 +3,24 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import tyro
 
 from engine.corpus.prepare import FOLDER, prepare
 from engine.errors import run_command
 from engine.options import parse_command
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
-from notebooks.setup import Config
 
 
 @dataclass(frozen=True)
 class PrepareCommand:
     """Prepare a data folder of any size, once: the same command again finds it done."""
 
-    settings: tyro.conf.OmitArgPrefixes[Config]
+    settings: tyro.conf.OmitArgPrefixes[RunConfig]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
     data: Path = FOLDER
     # preset, as in notebook 00; every option below changes one of its settings

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import tyro
 
 from engine.corpus.prepare import load_data
@@ -11,12 +15,12 @@ from engine.devices import DeviceName, choose_device
 from engine.errors import run_command
 from engine.options import parse_command
 from engine.processes import connected, processes
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.run_log import plot_log
 from engine.scoring import print_samples
 from engine.trackers import tracked
 from engine.training_run import run_training
-from notebooks.setup import Config
 from utils import ROOT
 
 
@@ -24,14 +28,14 @@ from utils import ROOT
 class TrainCommand:
     """Train a Transformer. The same command again goes on where it stopped."""
 
-    settings: tyro.conf.OmitArgPrefixes[Config]
+    settings: tyro.conf.OmitArgPrefixes[RunConfig]
     data: Path = ROOT / "data_small"  # folder with train and dev: data_large/README.md has formats
     config: str = "small"  # preset, as in notebook 00; the other options change it
     run: Path | None = None  # folder that the run is written to; runs/CONFIG if not given
     start: Path | None = None  # begin with vocabularies, weights and settings of this run
     restart: bool = False  # begin anew, forgetting what the run folder holds
     tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
-    # where to compute; auto: CUDA, Apple's GPU if it computes right, or else the CPU
+    # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
 

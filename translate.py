@@ -5,6 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import tyro
 
 from engine.corpus.formats import read_split
@@ -30,7 +34,7 @@ class TranslateCommand:
     alpha: float | Literal["auto"] | None = None
     score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF
     split: str = "test"  # which split to score
-    # where to compute; auto: CUDA, Apple's GPU if it computes right, or else the CPU
+    # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     serve: bool = False  # answer over HTTP as LibreTranslate does; needs starlette and uvicorn
     host: str = "127.0.0.1"  # where to listen; 0.0.0.0: every machine may ask

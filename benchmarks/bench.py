@@ -21,6 +21,12 @@ from collections import Counter
 from pathlib import Path
 from unittest import mock
 
+COLLECTOR = gc.get_threshold()  # Python's own, before the next line changes it
+
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import torch
 
 import utils
@@ -29,7 +35,6 @@ os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler would print lines of its o
 
 # all of this is about the processor; the notebooks take the name from here
 utils.device = lambda: torch.device("cpu")
-COLLECTOR = gc.get_threshold()  # Python's own, before the course changes it
 
 import baselines
 import numpy as np
@@ -37,10 +42,13 @@ import transformers
 from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import load_data
+from engine.corpus.tokenizers import make_tokenizers
 from engine.export.folder import export
 from engine.files import write_json
 from engine.precision import native_dtype
+from engine.run_config import RunConfig
 from engine.training_run import run_training
 from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
@@ -48,14 +56,12 @@ from notebooks.data_preparation import (
     Batch,
     TokenBatchSampler,
     make_dataloader,
-    make_tokenizers,
     pad_rows,
-    read_pairs,
 )
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
@@ -136,7 +142,7 @@ def our_job(config, sizes, batches):
 
 def training_jobs(batches=8):
     """Our `reference` preset and its rivals at the same size: {name: job}."""
-    config = replace(Config.preset("reference"), dtype=native_dtype())
+    config = replace(RunConfig.preset("reference"), dtype=native_dtype())
     source, target, train_set, _, _ = load_data(ROOT / "data_small", config)
     sizes = len(source), len(target)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
@@ -158,7 +164,7 @@ def training_jobs(batches=8):
     job = jobs[f"ours {config.dtype}"]
 
     def with_library_dropout():
-        with mock.patch("notebooks.positional_encoding.dropout", torch.nn.functional.dropout):
+        with mock.patch("engine.training_run.use_fast_dropout", lambda model: model):
             return job()
 
     jobs["F.dropout in ours"] = with_library_dropout
@@ -227,7 +233,7 @@ def peak(report, rounds):
     """What a step's bare products take, as a share of the step."""
     cases = (("small", 6, {}), ("reference", 4, {}), ("base", 1, {"batch_tokens": 4096}))
     for name, batches, changes in cases:
-        config = replace(Config.preset(name), dtype=native_dtype(), **changes)
+        config = replace(RunConfig.preset(name), dtype=native_dtype(), **changes)
         source, target, train_set, _, _ = load_data(ROOT / "data_small", config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
         some = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
@@ -272,7 +278,7 @@ def trained():
     It is trained once, in about three minutes.
     """
     short = dict(steps=800, batch_tokens=1024, eval_steps=800, bleu_sentences=0)
-    config = replace(Config.preset("small"), **short)
+    config = replace(RunConfig.preset("small"), **short)
     run_training(ROOT / "data_small", config, RUN)
     return Translator.load(RUN)
 
@@ -343,7 +349,7 @@ def translating(report, rounds):
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
         export(RUN, model, "ctranslate2")
-        pairs = read_pairs(ROOT / "data_small", "test", translator.config)
+        pairs = read_tsv(ROOT / "data_small", "test", translator.config)
         sentences = [english for english, _ in pairs]
         for batch, number in ((BATCH, 320), (1, 16)):
             some = sentences[:: len(sentences) // number][:number]
@@ -383,7 +389,7 @@ def prepare_pairs(way, path):
     Prints seconds and the memory taken, in MiB.
     """
     before, began = resident(), time.perf_counter()
-    config = Config.preset("small")
+    config = RunConfig.preset("small")
     if way == "ours":
         source, target, train_set, _, _ = load_data(Path(path).parent, config)
         sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
@@ -437,7 +443,7 @@ def growth(report):
     import matplotlib.pyplot as plt
 
     large = dict(max_length=1100, batch_tokens=200_000)
-    config = replace(Config.preset("small"), dtype=native_dtype(), **large)
+    config = replace(RunConfig.preset("small"), dtype=native_dtype(), **large)
     model = make_model(config, 4000, 2000)
     optimizer, _ = make_optimizer(model, config)
     batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
@@ -480,13 +486,13 @@ def decode_steps(model, src, number):
 
 def quality(report, seeds=3, number=400):
     """Dev loss, after the same steps, of the fast settings and of float32 with plain dropout."""
-    plain = mock.patch("notebooks.positional_encoding.dropout", torch.nn.functional.dropout)
+    plain = mock.patch("engine.training_run.use_fast_dropout", lambda model: model)
     ways = (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain))
     short = dict(steps=number, eval_steps=number, bleu_sentences=0)
     losses = {"fast": [], "float32": []}
     for seed in range(seeds):
         for name, dtype, change in ways:
-            config = replace(Config.preset("small"), **short, seed=seed, dtype=dtype)
+            config = replace(RunConfig.preset("small"), **short, seed=seed, dtype=dtype)
             with tempfile.TemporaryDirectory() as folder, change:
                 records = run_training(ROOT / "data_small", config, Path(folder) / "run")
                 losses[name].append(records[-1]["dev_loss"])

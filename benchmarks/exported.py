@@ -13,11 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from engine.corpus.pairs import read_tsv
 from engine.export.folder import export
 from engine.run_folder import BOX
 from engine.scoring import measure
 from engine.translator import Translator
-from notebooks.data_preparation import read_pairs
 
 
 def lines_of(folder, texts, beam_size):
@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--run", type=Path, default=BOX)
     run = parser.parse_args().run
     translator = Translator.load(run, place="cpu")
-    texts, references = zip(*read_pairs(ROOT / "data_small", "test", translator.config))
+    texts, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
     with tempfile.TemporaryDirectory() as place:
         for beam_size in (1, 4):
             ours = translator.translate(list(texts), beam_size)

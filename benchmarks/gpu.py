@@ -12,18 +12,23 @@ import sys
 from collections import Counter
 from unittest import mock
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import baselines
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from engine.precision import native_dtype
+from engine.run_config import RunConfig
 from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import BOS, EOS, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.training import train_step
 
 VOCABULARY, ROUNDS = 32_000, 5
@@ -105,7 +110,7 @@ def kinds(step, batches):
 def main(batch_tokens=25_000):
     if not torch.cuda.is_available():
         sys.exit("gpu.py measures an NVIDIA GPU, and PyTorch sees none here")
-    config = replace(Config.preset("base"), dtype=native_dtype(), batch_tokens=int(batch_tokens))
+    config = replace(RunConfig.preset("base"), dtype=native_dtype(), batch_tokens=int(batch_tokens))
     items, lengths = sentences()
     sampler = TokenBatchSampler(lengths, config.batch_tokens)
     loader = make_dataloader(items, sampler)

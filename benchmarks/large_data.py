@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config
+from engine.corpus.pairs import read_tsv
+from engine.run_config import RunConfig
 from utils import ROOT
 
 CHUNK = 10_000  # pairs written at a time
@@ -36,7 +36,7 @@ def write_pairs(folder, count):
     words and 39 Chinese characters, and hardly a clause twice, as in real text. The last pair of
     train also stands in test.
     """
-    sentences = read_pairs(ROOT / "data_small", "train", Config())
+    sentences = read_tsv(ROOT / "data_small", "train", RunConfig())
     halves = [(cut(english.split()), cut(chinese)) for english, chinese in sentences]
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)

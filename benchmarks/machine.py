@@ -72,17 +72,21 @@ def busy():
 
 def prepare_training():
     """A `small` model and its batches, as run_training makes them."""
+    from engine.startup import tune_process
+
+    tune_process()
     from engine.corpus.prepare import load_data
     from engine.precision import native_dtype
+    from engine.run_config import RunConfig
     from engine.wrapped_loss import WrappedLoss
     from notebooks.data_preparation import TokenBatchSampler, make_dataloader
     from notebooks.label_smoothing import LabelSmoothing
     from notebooks.make_model import make_model
     from notebooks.optimizer_schedule import make_optimizer
-    from notebooks.setup import Config, replace
+    from notebooks.setup import replace
     from notebooks.training import train_step
 
-    config = replace(Config.preset("small"), dtype=native_dtype())
+    config = replace(RunConfig.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
     model = make_model(config, len(source), len(target))
     optimizer, _ = make_optimizer(model, config)
@@ -125,6 +129,9 @@ def memory():
 def parts(multiple, number=1000):
     """Prints how much memory is held after each part of a training."""
     marks = [("Python", resident())]
+    from engine.startup import tune_process
+
+    tune_process()
     import torch
 
     marks.append(("import torch", resident()))

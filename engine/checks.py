@@ -1,4 +1,4 @@
-"""Which values the settings of notebook 00 may have, each by itself and all together."""
+"""Which values settings may have, and what a data folder must leave."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from typing import Literal, get_args, get_origin
 
 from engine.errors import InputError
 
-# the names from `step` on stand in the record of a run, which run_folder.py checks likewise
+# the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
 ZERO_IS_FINE = {
     "dropout",
     "smoothing",
@@ -70,36 +70,6 @@ def check_name(name, value):
     """Raises InputError unless the value may be part of a file's name."""
     if not re.fullmatch("[A-Za-z0-9_-]+", value):
         raise InputError(f"{name} is {value!r}: give letters, digits, _ and - only")
-
-
-def check_config(config):
-    """Raises InputError for the first setting that cannot work: its name, its value, what to do."""
-    check_fields(config)
-    check_language("src", config.src)
-    check_language("tgt", config.tgt)
-    if config.d_model % config.num_heads:
-        raise InputError(
-            f"num_heads {config.num_heads} does not divide d_model {config.d_model}: "
-            "choose one that does"
-        )
-    if config.d_model % 2:
-        raise InputError(
-            f"d_model {config.d_model} is odd: positions need pairs of sine and "
-            "cosine, choose an even one"
-        )
-    kinds = (config.src_segmentation, config.tgt_segmentation)
-    if config.sharing == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
-        raise InputError(
-            "three-way sharing needs subwords on both sides or on neither: change one segmentation"
-        )
-    if config.src == config.tgt:
-        raise InputError(f"src and tgt are both {config.src!r}: give two languages")
-    if config.batch_tokens <= config.max_length:
-        raise InputError(
-            f"batch_tokens {config.batch_tokens} does not hold one sentence of "
-            f"max_length {config.max_length} and its end mark: choose at least "
-            f"{config.max_length + 1}"
-        )
 
 
 def check_kept(data, split, pairs, config):

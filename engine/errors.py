@@ -65,6 +65,8 @@ def status_of(command, argv):
         hint = "Raise accumulate, or lower batch_tokens, max_length or the model's size"
         hint += "; in a search lower --beam-size"
         return tell(f"error: out of memory ({first}). {hint}", 2)
+    except SystemExit as end:  # tyro's: 0 after --help, 2 for a wrong option, which it has told
+        return end.code
     except KeyboardInterrupt:
         return tell("stopped", 130)
     except Stopped as stopped:

@@ -1,19 +1,28 @@
-"""Options: a command line as a dataclass, and one line for what is wrong in it."""
+"""Options: a command line as a dataclass, read by tyro."""
 
-import argparse
-import contextlib
-import io
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 from engine.errors import InputError
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where settings come from, before options change them."""
+
+    config: str | None = None
+    start: Path | None = None
 
 
 def parse_command(form, argv, program, preset=None):
     """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
 
-    With --start they are those of that run. Raises InputError for a wrong option.
+    With --start they are those of that run. Raises InputError for a preset or a run that is none;
+    for a wrong option tyro says what is wrong, and ends the program with status 2.
     """
     import tyro  # takes a moment, and only programs need it
 
@@ -21,36 +30,18 @@ def parse_command(form, argv, program, preset=None):
     argv = argv[1:] if argv[:1] == ["--"] else argv  # torchrun hands it on
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
-    default, told = None, io.StringIO()
-    try:
-        # standard output may be closed
-        with (
-            contextlib.redirect_stderr(told),
-            contextlib.redirect_stdout(sys.stdout or io.StringIO()),
-        ):
-            if preset is not None:
-                parser = argparse.ArgumentParser(program, add_help=False, allow_abbrev=False)
-                parser.add_argument("--config")
-                parser.add_argument("--start")
-                default = form(settings=default_settings(parser.parse_known_args(argv)[0], preset))
-            return tyro.cli(form, default=default, args=argv, prog=f"python {program}")
-    except SystemExit as end:
-        if end.code != 2:  # --help
-            raise
-    raise InputError(f"{first_sentence(told.getvalue(), program)}. --help tells more")
+    default, options = None, dict(prog=f"python {program}")
+    if preset is not None:
+        known = [part for part in argv if part not in ("-h", "--help")]
+        origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
+        default = form(settings=default_settings(origin, preset))
+    return tyro.cli(form, default=default, args=argv, **options)
 
 
-def default_settings(given, preset):
+def default_settings(origin, preset):
     """The settings that options change: of the run to start with, or of a preset."""
-    if given.start is None:
-        return Config.preset(given.config or preset)
-    if given.config is not None:
+    if origin.start is None:
+        return RunConfig.preset(origin.config or preset)
+    if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
-    return replace(RunFolder(given.start).read_config(), dtype="auto")
-
-
-def first_sentence(text, program):
-    """What a library says about a wrong option, without its frame and its advice."""
-    rows = [row.strip("│ ") for row in text.splitlines() if not row.startswith(("╭", "usage"))]
-    told = " ".join(rows).partition("───")[0]
-    return told.rpartition(f"{program}: error: ")[2].strip(" .")
+    return replace(RunFolder(origin.start).read_config(), dtype="auto")

@@ -20,10 +20,10 @@ from engine.checks import check_fields, check_vocabularies
 from engine.errors import InputError
 from engine.files import read_form
 from engine.model_files import load_tokenizer, load_weights, made_for
+from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
-from notebooks.setup import Config
 from utils import ROOT, device
 
 # a trained model that comes along; only `make model` writes there
@@ -52,11 +52,11 @@ class RunFolder:
         self.path = Path(path)
 
     def read_config(self):
-        """Its Config. Raises InputError when there is none, or when a setting is impossible."""
+        """Its RunConfig. Raises InputError when there is none, or when a setting is impossible."""
         if not self.path.is_dir():
             hint = f"Train one with: python train.py --run {self.path}"
             raise InputError(f"{self.path}: no such run folder. {hint}")
-        return read_form(self.path / "config.json", Config, whole=False)
+        return read_form(self.path / "config.json", RunConfig, whole=False)
 
     def tokenizers(self):
         """Its source and its target tokenizer."""

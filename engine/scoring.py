@@ -7,23 +7,23 @@ import sacrebleu
 from tqdm import tqdm
 
 from engine.checks import check_name
+from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
 from engine.files import read_json, write_json
 from engine.run_folder import RunFolder, is_the_box
 from engine.text_files import one_line
 from engine.translator import Translator
-from notebooks.data_preparation import read_pairs
 from notebooks.translation import bleu
 
 ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
 
-def score(run, data, split="test", beam_size=4, alpha=None, read=read_pairs):
+def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
     """Translates a split greedily and with a beam, and measures both.
 
     Gives (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
     alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
-    as notebook 01's `read_pairs` does.
+    as `read_tsv` does.
     """
     check_name("split", split)
     read_scores(run)  # damaged? Then before any work

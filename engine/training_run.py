@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import Subset
 
 from engine.checks import check_vocabularies
+from engine.corpus.pairs import load_data
 from engine.errors import InputError
 from engine.fast_dropout import use_fast_dropout
 from engine.loading import batches_in_order, endless_batches, seed_step
@@ -17,7 +18,7 @@ from engine.run_folder import RunFolder
 from engine.session import TrainingSession, check_place
 from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
-from notebooks.data_preparation import UNK, load_data
+from notebooks.data_preparation import UNK
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.make_model import make_model
@@ -31,8 +32,8 @@ def run_training(data, config, run, restart=False, on_log=None, load=load_data, 
     """From a data folder to a finished run folder; goes on where an earlier call stopped.
 
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
-    notebook 01's `load_data` does. A new run takes vocabularies and weights from the run `start`,
-    if one is given. Returns all records.
+    `load_data` of corpus/pairs.py does. A new run takes vocabularies and weights from the run
+    `start`, if one is given. Returns all records.
     """
     check_place(Path(run))
     known = RunFolder(start).tokenizers() if start else None

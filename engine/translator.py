@@ -2,11 +2,12 @@
 
 import sys
 
+from engine.detokenize import join_words
 from engine.errors import InputError
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
 from engine.text_files import one_line
-from notebooks.data_preparation import EOS, pad_rows
+from notebooks.data_preparation import EOS, WordSegmenter, pad_rows
 from notebooks.transformer import greedy_search
 from notebooks.translation import ALPHA, beam_search
 
@@ -53,7 +54,7 @@ class Translator:
                 wrong = "the model gives no probabilities: its weights are damaged"
                 raise InputError(f"{wrong}. Train again")
             for number, ids in zip(index, results):
-                translations[number] = self.target.decode(ids)
+                translations[number] = text_of(self.target, ids)
             if bar is not None:
                 bar.update(len(index))
         return translations
@@ -64,6 +65,18 @@ class Translator:
             return greedy_search(self.model, src, self.config.max_length)
         every = beam_search(self.model, src, self.config.max_length, beam_size, alpha)
         return [hypotheses[0][1] if hypotheses else [] for hypotheses in every]
+
+
+def has_spaces(segmenter):
+    """Whether tokens are words of a language that puts spaces between them."""
+    return isinstance(segmenter, WordSegmenter) and segmenter.language != "zh"
+
+
+def text_of(tokenizer, ids):
+    """The text of these ids, punctuation where it belongs."""
+    if has_spaces(tokenizer.segmenter):
+        return join_words(tokenizer.vocabulary.decode(ids))
+    return tokenizer.decode(ids)
 
 
 def batches_by_length(rows, batch_size):

@@ -10,10 +10,7 @@ import json
 import linecache
 import re
 import sys
-import traceback
 from pathlib import Path
-
-from engine import startup  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
@@ -119,19 +116,3 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.append(NotebookFinder())
-
-
-def print_error(kind, error, trace):
-    """An uncaught error with the lines of the cells; Ctrl-C, while a program still imports, in one.
-
-    Python's own hook (up to 3.12) reads a source line from the file, which is JSON; `traceback`
-    asks linecache.
-    """
-    if issubclass(kind, KeyboardInterrupt):
-        print("stopped", file=sys.stderr)
-    else:
-        traceback.print_exception(kind, error, trace)
-
-
-if sys.excepthook is sys.__excepthook__:
-    sys.excepthook = print_error

@@ -20,12 +20,17 @@ from contextlib import ExitStack
 from functools import cache, partial
 from unittest import mock
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import torch
 from torch.nn import functional as F
 
 from engine.corpus.prepare import load_data
 from engine.files import read_json, write_json
 from engine.precision import native_dtype, precision
+from engine.run_config import RunConfig
 from engine.scoring import score
 from engine.training_run import run_training
 from engine.wrapped_loss import WrappedLoss
@@ -38,7 +43,7 @@ from notebooks.layer_norm import LayerNorm
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.positional_encoding import PositionalEncoding
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.transformer import Transformer
 from utils import ROOT, device
@@ -104,7 +109,7 @@ class Rotating(MultiHeadAttention):
 class Dropping(MultiHeadAttention):
     """Dropout on the attention weights, as much as elsewhere."""
 
-    p = Config().dropout
+    p = RunConfig().dropout
 
     def attend(self, query, key, value, mask):
         scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
@@ -276,7 +281,7 @@ def gather(rows, times):
 def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
     """Trains what is missing, `jobs` runs at the same time, and writes the table."""
     short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
-    config = replace(Config.preset("small"), **short)
+    config = replace(RunConfig.preset("small"), **short)
     run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
     plain = [(AS_IT_IS, [], seed) for seed in range(4)]
     later = [(name, [name], seed) for name in SINCE for seed in range(2)]

@@ -11,19 +11,24 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice, product
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import torch
 
 from engine.checkpoints import Progress
+from engine.corpus.pairs import load_data
 from engine.files import read_json, write_json
 from engine.loading import endless_batches, seed_step
 from engine.precision import native_dtype
+from engine.run_config import RunConfig
 from engine.training_run import mean_loss
 from engine.wrapped_loss import WrappedLoss
-from notebooks.data_preparation import load_data
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import linear_rate, make_optimizer
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.training import train
 from utils import ROOT, device
 
@@ -90,7 +95,7 @@ def rows():
 
 def main(runs=ROOT / "runs" / "schedules", output=OUTPUT, config=None, jobs=2):
     """Trains what is missing, `jobs` runs at the same time, and writes all of it."""
-    small = replace(Config.preset("small"), steps=STEPS, batch_tokens=1024, dtype=native_dtype())
+    small = replace(RunConfig.preset("small"), steps=STEPS, batch_tokens=1024, dtype=native_dtype())
     runs.mkdir(parents=True, exist_ok=True)
     run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config or small)
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -11,16 +11,21 @@ import multiprocessing
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
 import torch
 
 from engine.attention_maps import translation_attention
+from engine.corpus.pairs import load_data
 from engine.files import write_json
+from engine.run_config import RunConfig
 from engine.session import TrainingSession
 from engine.training_run import train_in
 from engine.translator import Translator
-from notebooks.data_preparation import load_data
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
 from utils import ROOT, device
 
@@ -120,7 +125,7 @@ def train_seed(seed, data, runs, config):
 
 def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs=2):
     """Trains with each seed, `jobs` at the same time, and writes what was found."""
-    config = config or replace(Config.preset("small"), eval_steps=100, bleu_sentences=0)
+    config = config or replace(RunConfig.preset("small"), eval_steps=100, bleu_sentences=0)
     given = [(seed, ROOT / "data_small", runs, config) for seed in range(seeds)]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(train_seed, *zip(*given)))

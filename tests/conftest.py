@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch, as programs do
+
 import pytest
 import torch
 from device import simulated
@@ -19,6 +23,8 @@ import utils
 DEVICE, GPUS = os.environ.get("TEST_DEVICE", "cpu"), torch.cuda.device_count()
 if DEVICE != "cuda":
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# what a program begins with, for `python -c`
+TUNE = "from engine.startup import tune_process; tune_process(); "
 found_device, missing = utils.device, ""
 try:
     simulated.compute_on(DEVICE)
@@ -26,16 +32,17 @@ except simulated.Missing as error:
     missing = str(error)
 
 from engine.model_files import read_tensors
+from engine.run_config import RunConfig
 from engine.training_run import run_training
 from engine.translator import Translator
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-TINY = replace(Config.preset("tiny"), dtype="float32", bleu_sentences=0)
+TINY = replace(RunConfig.preset("tiny"), dtype="float32", bleu_sentences=0)
 
 
 # a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same
@@ -118,7 +125,9 @@ def find_browser():
 def random_model(seed=0, dtype=torch.float64, src_size=12, tgt_size=12, **changes):
     """A tiny model with large random weights in all its parameters, in eval mode."""
     torch.manual_seed(seed)
-    model = make_model(replace(Config.preset("tiny"), dropout=0.0, **changes), src_size, tgt_size)
+    model = make_model(
+        replace(RunConfig.preset("tiny"), dropout=0.0, **changes), src_size, tgt_size
+    )
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.25)
     return model.to(dtype).eval()
@@ -158,7 +167,7 @@ def small_data(tmp_path_factory):
 def finished_run(small_data, tmp_path_factory):
     """A run folder as the command line leaves it."""
     run = tmp_path_factory.mktemp("runs") / "tiny"
-    run_training(small_data, Config.preset("tiny"), run)
+    run_training(small_data, RunConfig.preset("tiny"), run)
     return run
 
 

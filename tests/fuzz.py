@@ -40,8 +40,9 @@ sys.path.insert(0, str(ROOT))  # where the programs and the engine are
 import engine.corpus.prepare
 import train
 import translate
+from engine.run_config import RunConfig
 from engine.training_run import run_training
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
 SECONDS = 20  # a program that takes longer hangs
 MEMORY = 8 << 30  # address space of a child: a size that nobody has must end in one line
@@ -69,7 +70,7 @@ def make_folders(base):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (base / "lines" / f"{split}.jsonl").write_text(text, encoding="utf-8")
         parquet.write_table(pa.Table.from_pylist(rows), base / "columns" / f"{split}.parquet")
-    config = replace(Config.preset("tiny"), **SETTINGS)
+    config = replace(RunConfig.preset("tiny"), **SETTINGS)
     engine.corpus.prepare.prepare(base / "lines", config, 1, base / "prepared")
     run_training(data, config, run)
     shutil.rmtree(run / "checkpoints" / "step-2")

@@ -1,11 +1,12 @@
 import pytest
 import torch
 
+from engine.run_config import RunConfig
 from notebooks.data_preparation import PAD
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
-SMALL = Config.preset("small")
+SMALL = RunConfig.preset("small")
 
 
 @pytest.mark.parametrize("sharing", ["none", "two-way", "three-way"])
@@ -38,7 +39,7 @@ def test_three_way_sharing_needs_one_vocabulary():
 
 
 def test_layers_begin_different_and_share_nothing():
-    model = make_model(Config.preset("tiny"), 12, 12)
+    model = make_model(RunConfig.preset("tiny"), 12, 12)
     for stack in (model.encoder, model.decoder):
         first, second = (dict(layer.named_parameters()) for layer in stack.layers)
         for name, parameter in first.items():

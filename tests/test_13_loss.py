@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import wrapped_loss
+from engine.corpus.pairs import load_data
 from engine.wrapped_loss import WrappedLoss
-from notebooks.data_preparation import Batch, TokenBatchSampler, load_data, make_dataloader
+from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss, evaluate
 from notebooks.make_model import make_model

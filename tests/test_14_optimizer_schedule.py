@@ -3,9 +3,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.run_config import RunConfig
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import linear_rate, make_optimizer, noam_rate
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
 
 @given(step=st.integers(1, 10**6), d_model=st.integers(1, 2048), warmup=st.integers(1, 10**5))
@@ -29,7 +30,7 @@ def test_linear_rises_to_its_peak_then_falls_to_nothing_behind_the_last_step(tot
 
 @pytest.mark.parametrize("schedule", ["linear", "noam"])
 def test_the_optimizer_is_torchs_adam_with_the_papers_numbers(schedule):
-    config = replace(Config.preset("tiny"), schedule=schedule)
+    config = replace(RunConfig.preset("tiny"), schedule=schedule)
     torch.manual_seed(0)
     ours, theirs = make_model(config, 9, 9), make_model(config, 9, 9)
     theirs.load_state_dict(ours.state_dict())
@@ -51,7 +52,7 @@ def test_the_optimizer_is_torchs_adam_with_the_papers_numbers(schedule):
 
 
 def test_a_short_run_comes_down_again():
-    config = Config.preset("tiny")
+    config = RunConfig.preset("tiny")
     longer = replace(config, warmup_steps=100, steps=5)
     _, scheduler = make_optimizer(make_model(config, 9, 9), longer)
     rates = [scheduler.lr_lambdas[0](step) for step in range(5)]

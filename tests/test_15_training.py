@@ -9,15 +9,16 @@ from conftest import ROOT, TINY, random_batch
 import train
 from engine import loading, session, training_run, wrapped_loss
 from engine.checkpoints import Progress
+from engine.corpus.pairs import load_data, read_tsv
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
 from engine.translator import Translator
-from notebooks.data_preparation import load_data, read_pairs
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.translation import bleu
 from utils import device
@@ -124,6 +125,6 @@ def test_the_power_cut_of_15_does_not_hang_on_how_busy_the_machine_is(tmp_path, 
     monkeypatch.setattr(session, "native_dtype", lambda: next(answers))
     notebook = nbformat.read(ROOT / "notebooks" / "15_training.ipynb", as_version=4)
     (cell,) = (cell.source for cell in notebook.cells if "class PowerCut" in cell.source)
-    texts = [read_pairs(ROOT / "data_small", part, TINY) for part in ("train", "dev")]
-    names = dict(Config=Config, replace=replace, device=device, run_training=run_training)
+    texts = [read_tsv(ROOT / "data_small", part, TINY) for part in ("train", "dev")]
+    names = dict(RunConfig=RunConfig, replace=replace, device=device, run_training=run_training)
     exec(cell, names | dict(ROOT=tmp_path, texts=texts))  # its last line asserts equality

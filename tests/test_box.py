@@ -10,10 +10,10 @@ from conftest import DEVICE, ROOT, run_python
 import train
 import translate
 from engine import pretrained
+from engine.corpus.pairs import read_tsv
+from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import score
-from notebooks.data_preparation import read_pairs
-from notebooks.setup import Config
 from notebooks.support.box import the_box
 from notebooks.translation import bleu
 
@@ -66,7 +66,7 @@ def test_it_is_float32_of_16_bits_on_the_cpu_and_leaves_no_path():
 def test_its_scores_are_those_of_scores_json():
     """On the first 250 sentences they cannot be compared; so all of them, greedily."""
     scores = json.loads((BOX / "scores.json").read_text(encoding="utf-8"))["test"]
-    pairs = read_pairs(ROOT / "data_small", "test", Config())
+    pairs = read_tsv(ROOT / "data_small", "test", RunConfig())
     sources, references = (list(side) for side in zip(*pairs))
     written = the_box().translate(sources, beam_size=1)
     assert abs(bleu(written, references, "zh")[0] - scores["greedy"]["bleu"]) < 0.1

@@ -25,11 +25,14 @@ from test_01_data_preparation import tricky
 
 import export as program
 from engine.attention_maps import attention_maps
+from engine.corpus.pairs import read_tsv
+from engine.detokenize import join_words
 from engine.errors import InputError
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from engine.export.tokenizer_files import export_tokenizer, names
+from engine.run_config import RunConfig
 from engine.run_folder import BOX
 from engine.text_files import one_line
 from notebooks.data_preparation import (
@@ -41,11 +44,10 @@ from notebooks.data_preparation import (
     WordSegmenter,
     look_ahead_mask,
     padding_mask,
-    read_pairs,
 )
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.support.box import the_box
 from notebooks.support.proofs import shake
 
@@ -81,7 +83,7 @@ def without_torch(tmp_path_factory):
 def pairs():
     """All pairs of the corpus."""
     return [pair for split in ("train", "dev", "test")
-            for pair in read_pairs(ROOT / "data_small", split, Config())]  # fmt: skip
+            for pair in read_tsv(ROOT / "data_small", split, RunConfig())]  # fmt: skip
 
 
 # tokenizers
@@ -174,17 +176,17 @@ def test_texts_as_arguments_and_what_is_too_long(folders):
     assert done.stdout.split("\n")[:2] == ["他拉小提琴。", ""]
 
 
-def test_words_are_joined_as_in_the_lesson(folders, pairs, monkeypatch):
+def test_words_are_joined_as_here(folders, pairs, monkeypatch):
     monkeypatch.syspath_prepend(folders / "ctranslate2")
     import run
 
-    model, segmenter = run.Model(), WordSegmenter("en")
+    model = run.Model()
     model.settings["join"] = "words"
     for text, _ in pairs[::6]:
         ids = model.source.encode(text).ids
         tokens = [model.source.id_to_token(number) for number in ids]
         model.target = model.source
-        assert model.join(ids) == segmenter.join(tokens)
+        assert model.join(ids) == join_words(tokens)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -7,43 +7,44 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 
 import pytest
 import torch
-from conftest import ROOT, read_records, run_python, start_with_ctrl_c
+from conftest import ROOT, TUNE, read_records, run_python, start_with_ctrl_c
 from filelock import FileLock, Timeout
 
 import export
 import train
 import translate
 from engine import training_run
-from engine.chinese_words import jieba_words
 from engine.corpus.prepare import read_split
+from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError, Stopped
-from engine.files import private_folder, write_json
+from engine.files import write_json
 from engine.model_files import (
     load_tokenizer,
     read_tensors,
     save_tokenizer,
     write_tensors,
 )
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession
 from engine.training_run import run_training
 from engine.translator import Translator
-from notebooks import translation
 from notebooks.data_preparation import (
     EOS,
     SubwordSegmenter,
     Tokenizer,
     Vocabulary,
-    make_tokenizers,
+    load_jieba,
 )
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
-SHORT = replace(Config.preset("tiny"), steps=4, eval_steps=2)
+SHORT = replace(RunConfig.preset("tiny"), steps=4, eval_steps=2)
 STEP = "checkpoints/step-40"
 
 
@@ -263,7 +264,7 @@ def test_tensors_that_are_no_numbers_or_of_another_shape(refused_run, run, name,
 
 
 def test_a_search_that_meets_no_numbers_ends(finished_run):
-    translator = translation.Translator.load(finished_run)
+    translator = Translator.load(finished_run)
     with torch.no_grad():
         translator.model.src_embedding.lookup.weight[EOS + 1 :] = math.nan
     translator.source.vocabulary.ids["Hello"] = EOS + 1
@@ -282,7 +283,7 @@ def test_lines_of_the_log_that_are_no_records(run):
 
 def test_scores_are_read_before_anything_is_translated(refused, small_data, run, monkeypatch):
     (run / "scores.json").write_text("[]")
-    monkeypatch.setattr(translation.Translator, "translate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: 1 / 0)
     refused(translate.main, ["--run", run, "--score", small_data], run / "scores.json")
 
 
@@ -369,7 +370,7 @@ def test_a_run_is_held_from_opening_to_the_end(refused, run, small_data, monkeyp
         return resume(session, *arguments)
 
     monkeypatch.setattr(TrainingSession, "resume", resume)
-    run_training(small_data, Config.preset("tiny"), run)
+    run_training(small_data, RunConfig.preset("tiny"), run)
     with FileLock(run / "lock").acquire(timeout=0):
         pass
 
@@ -440,7 +441,7 @@ def test_a_run_whose_output_ends_is_saved(tmp_path, small_data, monkeypatch, str
 
 def test_as_many_lines_out_as_in_whatever_was_learned(capsys, finished_run, monkeypatch):
     answer = lambda _, texts, **options: ["a\nb\x1b[31m\u2028c\r"] * len(texts)
-    monkeypatch.setattr(translation.Translator, "translate", answer)
+    monkeypatch.setattr(Translator, "translate", answer)
     assert translate.main(["--run", str(finished_run), "one", "two"]) == 0
     assert capsys.readouterr().out == "a b [31m c\n" * 2
 
@@ -448,7 +449,7 @@ def test_as_many_lines_out_as_in_whatever_was_learned(capsys, finished_run, monk
 def test_white_space_in_json_lines_is_one_space(tmp_path):
     row = {"en": "One\ntwo.", "zh": "一\n二\t\u2028三。"}
     (tmp_path / "dev.jsonl").write_text(json.dumps(row) + "\n" + "[" * 60_000 + "\n")
-    assert read_split(tmp_path, "dev", Config()) == [("One two.", "一 二 三。")]
+    assert read_split(tmp_path, "dev", RunConfig()) == [("One two.", "一 二 三。")]
 
 
 SPACES = [" ", "\t", "  ", "\u00a0", "\u3000", "\u2028", "\x85", "\x1b", "\r", "\x0b\n"]
@@ -457,7 +458,7 @@ SPACES = [" ", "\t", "  ", "\u00a0", "\u3000", "\u2028", "\x85", "\x1b", "\r", "
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
 def test_white_space_changes_no_ids(small_data, kind):
     """The ids that a search gets are those of the clean text, which training has seen."""
-    config = replace(Config.preset("tiny"), src_segmentation=kind, max_size=400)
+    config = replace(RunConfig.preset("tiny"), src_segmentation=kind, max_size=400)
     pairs = read_split(small_data, "train", config)
     tokenizers = make_tokenizers(pairs, config)
     clean = [source for source, _ in pairs[:50]]
@@ -490,19 +491,17 @@ def test_a_file_is_not_read_and_written_at_once(refused, tmp_path, finished_run,
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl-C")
 def test_ctrl_c_while_it_imports():
-    program = "import notebooks, os, signal; os.kill(os.getpid(), signal.SIGINT); input()"
+    program = TUNE + "import os, signal; os.kill(os.getpid(), signal.SIGINT); input()"
     options = dict(stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     process = start_with_ctrl_c([sys.executable, "-c", program], **options)
     assert process.communicate(timeout=60)[1] == "stopped\n" and process.returncode != 0
 
 
-def test_the_cache_of_jieba_is_private(monkeypatch):
-    jieba_words("")
-    import jieba
-
-    monkeypatch.setattr(jieba.dt, "tmp_dir", None)
-    jieba_words("电话响了")
-    assert jieba.dt.tmp_dir == str(private_folder())
+def test_jieba_writes_no_cache_that_a_stranger_could_have_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    load_jieba.cache_clear()
+    assert "".join(load_jieba().lcut("电话响了")) == "电话响了"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pipe_that_does_not_wait_on_a_machine_without_utf8(finished_run):

@@ -13,7 +13,7 @@ import sys
 
 import nbformat
 import pytest
-from conftest import NOTEBOOKS, ROOT, run_python
+from conftest import NOTEBOOKS, ROOT, TUNE, run_python
 
 import notebooks
 from notebooks.layer_norm import LayerNorm
@@ -111,11 +111,14 @@ def test_double_question_mark_shows_the_source():
 def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
     write_notebook(package / "04_broken.ipynb", "#| export\ndef fail():\n    return 1 / 0  # here")
     write_notebook(package / "05_crash.ipynb", "#| export\nimport notebooks.broken as b\nb.fail()")
-    for arguments in (["-c", "import notebooks.crash"], ["-m", "notebooks.crash"]):
-        done = run_in(package, *arguments)
-        assert done.returncode == 1
-        assert "return 1 / 0  # here" in done.stderr
-        assert "04_broken.ipynb" in done.stderr
+    done = run_in(
+        package,
+        "-c",
+        TUNE + "import notebooks.crash",
+    )
+    assert done.returncode == 1
+    assert "return 1 / 0  # here" in done.stderr
+    assert "04_broken.ipynb" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -233,9 +236,9 @@ def test_other_imports_are_left_alone():
     assert [name for name in names if find(name) is not None] == []
 
 
-def test_threads_wait_shortly_wherever_the_course_is_loaded_first(monkeypatch):
-    """OpenMP reads its setting when PyTorch is loaded: `notebooks` must come before."""
-    text = "import notebooks, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+def test_threads_wait_shortly(monkeypatch):
+    """OpenMP reads its setting when PyTorch is loaded: this must come before."""
+    text = TUNE + "import os; print(os.environ.get('GOMP_SPINCOUNT'))"
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.delenv(name, raising=False)
     assert run_python("-c", text).stdout == "10000\n"
@@ -243,8 +246,15 @@ def test_threads_wait_shortly_wherever_the_course_is_loaded_first(monkeypatch):
     assert run_python("-c", text, OMP_WAIT_POLICY="PASSIVE").stdout == "None\n"
 
 
+def test_a_lesson_changes_nothing_for_the_process():
+    text = "import gc, os, sys; old = gc.get_threshold(), dict(os.environ), sys.excepthook\n"
+    text += "import notebooks.training\n"
+    text += "print(old == (gc.get_threshold(), dict(os.environ), sys.excepthook))"
+    assert run_python("-c", text).stdout == "True\n"
+
+
 def test_cycles_are_looked_for_less_often():
-    text = "import notebooks, gc; print(gc.get_threshold()[0], gc.isenabled())"
+    text = TUNE + "import gc; print(gc.get_threshold()[0], gc.isenabled())"
     assert run_python("-c", text).stdout == "100000 True\n"
 
 
@@ -252,7 +262,9 @@ def test_cycles_are_looked_for_less_often():
 def test_freed_memory_is_kept_for_the_next_step():
     """A block that is freed costs no page faults when it is taken again."""
     text = """if True:
-        import notebooks, torch
+        from engine.startup import tune_process
+        tune_process()
+        import torch
         pages = lambda: int(open("/proc/self/statm").read().split()[1])
         block = torch.ones(8_000_000)
         held = pages()

@@ -29,19 +29,21 @@ from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
 from engine.corpus.dataset import PreparedDataset, load_prepared
 from engine.corpus.formats import needs_preparing, parse_row, raw_lines, read_split
+from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import learn_tokenizers, prepare
+from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError, run_command
+from engine.run_config import RunConfig
+from engine.translator import text_of
 from notebooks.data_preparation import (
     EOS,
     TokenBatchSampler,
     TranslationDataset,
     make_dataloader,
-    make_tokenizers,
-    read_pairs,
 )
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
-WORDS = Config.preset("tiny")
+WORDS = RunConfig.preset("tiny")
 SUBWORDS = replace(
     WORDS, src_segmentation="subwords", tgt_segmentation="subwords", sharing="three-way",
     max_size=400, max_length=100, batch_tokens=300,
@@ -65,7 +67,7 @@ def small_blocks():
 @pytest.fixture(scope="module")
 def pairs():
     """Pairs by split, with signs that no table of words or characters knows."""
-    rows = {split: read_pairs(DATA, split, WORDS) for split in ("train", "dev", "test")}
+    rows = {split: read_tsv(DATA, split, WORDS) for split in ("train", "dev", "test")}
     train = [*rows["train"][:139], ODD]
     return {"train": train, "dev": rows["dev"][:30], "test": rows["test"][:20]}
 
@@ -194,14 +196,14 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     config = replace(WORDS, tgt="de", swap=True, tgt_segmentation="words", min_freq=1)
     assert read_split(tmp_path, "dev", config) == rows[40:]
     source, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
-    assert [(source.decode(src), target.decode(tgt)) for src, tgt in train] == rows[:40]
+    assert [(text_of(source, src), text_of(target, tgt)) for src, tgt in train] == rows[:40]
 
 
 def test_json_lines_that_hold_no_pair_are_skipped_and_reported(tmp_path, capsys):
     good = ['{"en": "One.", "zh": "一。"}', '{"english": "Two!", "chinese": "二！"}'] * 3
     bad = ["not json", "[1]", '{"en": 5, "zh": "二"}', '{"en": "only"}', '{"translation": 3}']
     (tmp_path / "dev.jsonl").write_text("\n".join(good + bad), encoding="utf-8")
-    assert read_split(tmp_path, "dev", Config()) == [("One.", "一。"), ("Two!", "二！")] * 3
+    assert read_split(tmp_path, "dev", RunConfig()) == [("One.", "一。"), ("Two!", "二！")] * 3
     assert "skipped 5 of 11 lines" in capsys.readouterr().err
 
 
@@ -345,8 +347,8 @@ def test_every_step_is_counted(tmp_path):
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
     assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
     source, _, train, dev = load_prepared(folder)
-    assert source.decode(train[30][0]) == "A caf\u00e9 here."
-    assert source.decode(train[31][0]) == "Short."
+    assert text_of(source, train[30][0]) == "A caf\u00e9 here."
+    assert text_of(source, train[31][0]) == "Short."
     assert dev[9] == dev[0] != dev[10]
     assert dev[11][0] == [*source.encode("Not Chinese."), EOS]
 
@@ -604,7 +606,7 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
         (tmp_path / "damaged" / name).write_bytes(content)
     data = {"": "holds no dev.tsv", "/damaged": DAMAGED, "/none": "no such folder"}
     wrong = {f"--data {tmp_path}{folder} --workers 1": words for folder, words in data.items()}
-    for options, words in {**wrong, "--config huge": "huge", "--wings 2": "wings"}.items():
+    for options, words in {**wrong, "--config huge": "huge"}.items():
         assert program.main(options.split()) == 2
         captured = capsys.readouterr()
         assert captured.err.startswith("error: ") and words in captured.err

@@ -12,8 +12,9 @@ from test_large_prepare import pairs, small_blocks, write_data  # noqa: F401 (fi
 import train
 import translate
 from engine.corpus import prepare as large
+from engine.run_config import RunConfig
 from engine.training_run import run_training
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path): 
     for kind in ("tsv", "tsv.gz"):
         (tmp_path / kind).mkdir()
         write_data(tmp_path / kind, pairs, kind)
-        config = replace(Config.preset("tiny"), dtype="float32", steps=4, eval_steps=2)
+        config = replace(RunConfig.preset("tiny"), dtype="float32", steps=4, eval_steps=2)
         run = tmp_path / f"run-{kind}"
         records = run_training(tmp_path / kind, config, run, load=large.load_data)
         logs.append(
@@ -76,7 +77,7 @@ def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path, c
         assert train.main([*options, str(tmp_path / "one")]) == 0
         assert "exact duplicates" not in capsys.readouterr().out
     finally:
-        folder = large.PREPARED / large.fingerprint(tmp_path, Config.preset("tiny"))
+        folder = large.PREPARED / large.fingerprint(tmp_path, RunConfig.preset("tiny"))
         shutil.rmtree(folder, ignore_errors=True)
         Path(f"{folder}.lock").unlink(missing_ok=True)
     records = (read_records(tmp_path / name) for name in ("one", "two"))

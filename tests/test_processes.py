@@ -24,13 +24,14 @@ from conftest import (
 
 import train
 from engine import processes, session
+from engine.corpus.pairs import load_data
 from engine.errors import InputError, Stopped
 from engine.model_files import read_tensors, write_tensors
 from engine.processes import synchronised
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
 from engine.wrapped_loss import WrappedLoss
-from notebooks.data_preparation import Batch, TokenBatchSampler, load_data
+from notebooks.data_preparation import Batch, TokenBatchSampler
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.setup import replace
 from notebooks.training import train_step

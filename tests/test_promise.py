@@ -26,7 +26,7 @@ EDITS = [
     ("08", "Encoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("09", "DecoderLayer.forward", "x = self.sublayers[1](x, look_across)", "pass", "tgb"),
     ("09", "KVCache.append", "return key, value", "return key, -value", "gb"),
-    ("09", "KVCache.select", "self.key.index_select(0, rows)", "self.key[: len(rows)]", "gb"),
+    ("09", "KVCache.select", "self.key = self.key.index_select", "self.key = -self.key.index_select", "gb"),
     ("09", "Decoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("10", "Generator.forward", "return self.projection(x)", "return -self.projection(x)", "tgb"),
     ("10", "Transformer.forward", "return self.generator(", "return 2 * self.generator(", "t"),
@@ -44,7 +44,7 @@ EDITS = [
     ("15", "train_step", "    optimizer.step()", "    pass", "t"),
     ("15", "train", "        scheduler.step()", "        pass", "t"),
     ("16", "length_penalty", "return ((5 + length)", "return ((9 + length)", "b"),
-    ("16", "pick", "rows.gather(1, index", "rows.gather(1, index * 0", "b"),
+    ("16", "pick", "rows.gather(1, index[", "rows.gather(1, 0 * index[", "b"),
     ("16", "beam_search", "+ logits.log_softmax", "- logits.log_softmax", "b"),
     ("16", "hypotheses", "(score, row[1 :", "(-score, row[1 :", "b"),
     ("16", "bleu", "return metric", "return 7, metric", "t"),
@@ -54,7 +54,8 @@ PROBE = """
 import notebooks, torch, json, sys
 from notebooks.data_preparation import EOS, pad_rows
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from engine.run_config import RunConfig
+from notebooks.setup import replace
 from engine.training_run import run_training
 from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
@@ -62,7 +63,7 @@ from notebooks.translation import beam_search
 torch.set_num_threads(1)
 found = {"t": []}
 for schedule in ("linear", "noam"):
-    config = replace(Config.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
+    config = replace(RunConfig.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
                      warmup_steps=2, bleu_sentences=1, schedule=schedule)
     for record in run_training(sys.argv[1], config, f"run-{schedule}"):
         found["t"] += [record[name] for name in ("loss", "dev_loss", "dev_bleu")]

@@ -24,12 +24,13 @@ from engine.checkpoints import Progress, save_checkpoint
 from engine.errors import InputError, Stopped
 from engine.loading import seed_step
 from engine.model_files import read_tensors
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
 from notebooks import training
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 
 CONFIG = replace(TINY, steps=8, eval_steps=2, warmup_steps=2, batch_tokens=200)
 OPTIONS = "--config tiny --steps 2 --eval-steps 1 --batch-tokens 200".split()
@@ -235,7 +236,7 @@ def test_the_run_folder_is_complete_and_the_data_type_is_settled(finished_run):
     assert names == {*files.split(), "log.jsonl", "checkpoints", "lock"}
     config = json.loads((finished_run / "config.json").read_text())
     assert config["dtype"] in ("float32", "bfloat16")  # whichever was faster
-    assert Config(**config) == replace(Config.preset("tiny"), dtype=config["dtype"])
+    assert RunConfig(**config) == replace(RunConfig.preset("tiny"), dtype=config["dtype"])
     records = read_records(finished_run)
     assert [record["step"] for record in records if "dev_loss" in record] == [20, 40]
     assert records[-1]["dev_loss"] < records[0]["dev_loss"]
@@ -262,17 +263,19 @@ def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
 
 def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
     with pytest.raises(InputError, match="d_model 32, not 64; steps 40, not 50. Use --restart"):
-        run_training(small_data, replace(Config.preset("tiny"), d_model=64, steps=50), finished_run)
+        run_training(
+            small_data, replace(RunConfig.preset("tiny"), d_model=64, steps=50), finished_run
+        )
     shutil.copytree(small_data, tmp_path / "fewer")
     rows = (small_data / "dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "fewer" / "dev.tsv").write_text("".join(rows[1:]), encoding="utf-8")
     with pytest.raises(InputError, match="was made on other pairs"):
-        run_training(tmp_path / "fewer", Config.preset("tiny"), finished_run)
+        run_training(tmp_path / "fewer", RunConfig.preset("tiny"), finished_run)
     for split in ("train", "dev"):
         text = "other text\t别的\nother text\t别的\n"
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="other training text"):
-        run_training(tmp_path, Config.preset("tiny"), finished_run)
+        run_training(tmp_path, RunConfig.preset("tiny"), finished_run)
 
 
 def test_restart_forgets_the_run_and_nothing_else(small_data, straight, tmp_path):

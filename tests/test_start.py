@@ -6,11 +6,11 @@ from conftest import DATA, TINY, assert_same_run, read_records
 import prepare
 import train
 from engine.corpus import prepare as large
+from engine.corpus.pairs import load_data, read_tsv
 from engine.errors import InputError
 from engine.options import parse_command
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
-from notebooks.data_preparation import load_data, read_pairs
 from notebooks.setup import replace
 from train import TrainCommand
 
@@ -44,7 +44,7 @@ def test_vocabularies_and_weights_are_those_of_the_other_run(
     dev_set = load_data(other_data, CONFIG, (source, target))[3]
     wanted = mean_loss(model, dev_set, config)
     assert f"dev loss before the first step {wanted:.3f}\n" in output
-    rows = source.encode_batch([text for text, _ in read_pairs(other_data, "train", CONFIG)])
+    rows = source.encode_batch([text for text, _ in read_tsv(other_data, "train", CONFIG)])
     share = sum(row.count(1) / len(row) for row in rows) / len(rows)
     assert share > 0.05 and f"unknown to it are {share:.1%} of the source tokens" in output
     assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
@@ -110,7 +110,7 @@ def test_a_command_starts_prepares_and_trains(
     data = tmp_path / "data"
     data.mkdir()
     for split in ("train", "dev"):
-        rows = read_pairs(other_data, split, CONFIG)
+        rows = read_tsv(other_data, split, CONFIG)
         for side, texts in zip(("en", "zh"), zip(*rows)):
             (data / f"{split}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")

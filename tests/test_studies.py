@@ -8,11 +8,17 @@ import pytest
 from conftest import DATA
 
 from engine.files import read_json
-from notebooks.setup import Config, replace
+from engine.run_config import RunConfig
+from notebooks.setup import replace
 from studies import schedules, verbs
 
 SHORT = replace(
-    Config.preset("tiny"), steps=4, eval_steps=2, warmup_steps=2, bleu_sentences=0, dtype="float32"
+    RunConfig.preset("tiny"),
+    steps=4,
+    eval_steps=2,
+    warmup_steps=2,
+    bleu_sentences=0,
+    dtype="float32",
 )
 
 

@@ -14,6 +14,7 @@ from playwright.sync_api import expect, sync_playwright
 from py_mini_racer import MiniRacer
 
 import export as program
+from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
 from engine.export.page_form import (
     EXAMPLES,
@@ -23,6 +24,7 @@ from engine.export.page_form import (
     compare,
     describe,
 )
+from engine.run_config import RunConfig
 from engine.run_folder import BOX
 from engine.translator import Translator
 from notebooks.data_preparation import (
@@ -31,11 +33,10 @@ from notebooks.data_preparation import (
     Tokenizer,
     Vocabulary,
     WordSegmenter,
-    read_pairs,
 )
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
-from notebooks.setup import Config, replace
+from notebooks.setup import replace
 from notebooks.support.proofs import shake
 
 VERBS = "We play the violin every day."  # which greedy search plucks and a beam draws the bow over
@@ -57,7 +58,7 @@ def folder(tmp_path_factory):
 def pairs():
     """All pairs of the corpus, the test set's last."""
     splits = ("train", "dev", "test")
-    return [pair for split in splits for pair in read_pairs(DATA, split, Config())]
+    return [pair for split in splits for pair in read_tsv(DATA, split, RunConfig())]
 
 
 # the folder

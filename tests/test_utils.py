@@ -30,18 +30,11 @@ def test_check_says_what_is_wrong_and_what_is_right(capsys, error, told):
     assert capsys.readouterr().out == f"Exercise 1: {told}\n"
 
 
-def test_device_prefers_cuda_and_several_processes_do_not_share_mps(monkeypatch):
-    monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: False)
+def test_device_prefers_cuda_and_takes_mps_only_where_asked(monkeypatch):
     monkeypatch.setattr(utils.torch.backends.mps, "is_available", lambda: True)
-    monkeypatch.setattr(utils, "mps_computes_right", lambda: False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert found_device().type == "cpu"
-    monkeypatch.setattr(utils, "mps_computes_right", lambda: True)
-    assert found_device().type == "mps"
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert found_device().type == "cpu"
-    monkeypatch.setattr(utils.torch.cuda, "is_available", lambda: True)
-    assert found_device().type == "cuda"
+    for there, kind in ((False, "cpu"), (True, "cuda")):
+        monkeypatch.setattr(utils.torch.cuda, "is_available", lambda there=there: there)
+        assert found_device().type == kind
 
 
 @pytest.mark.parametrize("native", [True, False])

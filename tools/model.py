@@ -19,9 +19,9 @@ from engine.errors import InputError, run_command
 from engine.files import read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
 from engine.pretrained import DEFINITIONS, all_definitions
+from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import score
-from notebooks.setup import Config
 from utils import ROOT
 
 DATA = ROOT / "data_small"
@@ -74,7 +74,7 @@ def check():
     differ = []
     if made["train.tsv"] != corpus():
         differ.append("another train.tsv")
-    wanted = asdict(replace(Config.preset("small"), dtype="float32"))
+    wanted = asdict(replace(RunConfig.preset("small"), dtype="float32"))
     differ += [
         f"{name} {value} instead of {wanted[name]}"
         for name, value in asdict(config).items()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine import text_files
+from engine.corpus.pairs import parse_tsv, read_tsv
 from engine.errors import InputError
 from engine.files import regular
 from engine.languages import NAMES
@@ -23,7 +24,6 @@ from engine.text_files import (
     split_lines,
     strip_pair,
 )
-from notebooks.data_preparation import parse_tsv, read_pairs
 
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
@@ -202,11 +202,11 @@ def parse_row(extension, row, config):
 def read_split(data, split, config):
     """The pairs of dev or test in any format: a list of (source, target) texts.
 
-    It is what notebook 01's `read_pairs` gives.
+    Of .tsv files it is what `read_tsv` returns.
     """
     extension, files = find_files(data, split, config)
-    if extension == "tsv":  # what notebook 01 reads
-        return read_pairs(data, split, config)
+    if extension == "tsv":
+        return read_tsv(data, split, config)
     pairs = []
     for file in files:
         rows = read_rows(extension, file, config)
@@ -223,7 +223,7 @@ def present_splits(data, config):
 def needs_preparing(data, config):
     """Whether a data folder has to be prepared on the disk.
 
-    It is in a format that notebook 01 does not read, or too large for lists in memory.
+    It is in another format than .tsv, or too large for lists in memory.
     """
     found = [find_files(data, split, config) for split in present_splits(data, config)]
     size = sum(path.stat().st_size for file in found[-1][1] for path in file)

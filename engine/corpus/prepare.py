@@ -33,6 +33,7 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from engine.checks import check_kept
+from engine.corpus import pairs
 from engine.corpus.cleaning import (
     EMPTY,
     NO_PAIR,
@@ -52,12 +53,12 @@ from engine.corpus.formats import (
     read_rows,
     read_split,
 )
+from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
 from engine.files import write_json
 from engine.model_files import save_tokenizer, tokenizer_content
 from engine.text_files import check_file
-from notebooks import data_preparation
-from notebooks.data_preparation import encode_pairs, make_tokenizers
+from notebooks.data_preparation import encode_pairs, load_jieba
 from utils import ROOT
 
 # Of what is prepared: raise it when the same files and settings come to give other ids. A test
@@ -179,8 +180,8 @@ def learn_tokenizers(folder, path, keep, config):
     sample = np.zeros(len(keep), bool)
     size = path.stat().st_size * keep.mean()
     sample[np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)]] = True
-    pairs = itertools.chain.from_iterable(read_batches(path, sample))
-    save_tokenizers(folder, make_tokenizers(list(pairs), config))
+    rows = itertools.chain.from_iterable(read_batches(path, sample))
+    save_tokenizers(folder, make_tokenizers(list(rows), config))
 
 
 def save_tokenizers(folder, tokenizers):
@@ -235,7 +236,9 @@ def fingerprint(data, config, tokenizers=None):
 
 def fill(folder, work, data, config, workers, tokenizers):
     """Writes a whole preparation into a folder. Returns its report."""
-    make_tokenizers([("a", "b")], config)  # jieba's words, once for all processes
+    kinds = (config.src, config.src_segmentation), (config.tgt, config.tgt_segmentation)
+    if ("zh", "words") in kinds:
+        load_jieba()  # once for all processes
     splits, keep, hashes, report = present_splits(data, config), {}, {}, {"contents": {}}
     for split in splits:
         path = work / f"{split}.texts"
@@ -345,7 +348,7 @@ def load_data(data, config, tokenizers=None):
     if needs_preparing(data, config):
         folder = prepare(data, config, tokenizers=tokenizers)
         return *load_prepared(folder), read_split(data, "dev", config)
-    return data_preparation.load_data(data, config, tokenizers)
+    return pairs.load_data(data, config, tokenizers)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from engine.export.onnx_form import export_onnx
 from engine.export.tokenizer_files import export_tokenizer
 from engine.files import fresh_name, write_json, write_whole
 from engine.languages import name_of
-from engine.translator import Translator
-from notebooks.data_preparation import WordSegmenter
+from engine.translator import Translator, has_spaces
 from utils import ROOT
 
 FORMS = {"ctranslate2": export_ctranslate2, "onnx": export_onnx}
@@ -45,12 +44,13 @@ def export(run, out, form, int8=False):
             "languages": {code: name_of(code) for code in (config.src, config.tgt)},
             "max_length": config.max_length,
             "alpha": translator.alpha,
-            "join": join_of(translator.target.segmenter),
+            "join": "words" if has_spaces(translator.target.segmenter) else "tokens",
             "files": files,
         }
         write_json(temporary / "settings.json", settings)
         for name in ("run.py", "serve.py"):
             shutil.copyfile(PROGRAMS / name, temporary / name)
+        shutil.copyfile(ROOT / "engine" / "detokenize.py", temporary / "detokenize.py")
         shutil.copyfile(PROGRAMS / f"{form}_runtime.py", temporary / "runtime.py")
         temporary.rename(out)
     except OSError as error:
@@ -62,9 +62,3 @@ def export(run, out, form, int8=False):
 def digest(path):
     """What run.py knows a whole file by."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def join_of(segmenter):
-    """How run.py makes a text of tokens: "words" with spaces, or as the tokenizer does."""
-    spaced = isinstance(segmenter, WordSegmenter) and segmenter.language != "zh"
-    return "words" if spaced else "tokens"

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from engine.attention_maps import attention_maps
+from engine.detokenize import CLOSING, OPENING
 from engine.errors import InputError
 from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, write_whole
@@ -23,9 +24,7 @@ from engine.text_files import one_line
 from engine.translator import Translator
 from notebooks.data_preparation import (
     BOS,
-    CLOSING,
     EOS,
-    OPENING,
     TOKEN,
     Batch,
     CharacterSegmenter,

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-OPENING, CLOSING = set("([{“‘¿¡$£€#"), set(".,;:!?)]}”’…%'")
+from detokenize import join_words
 
 
 class Model:
@@ -57,13 +57,7 @@ class Model:
         """The text of these ids; of words no space before a closing mark or after an opening."""
         if self.settings["join"] != "words":
             return self.target.decode(ids)
-        text, glue, quotes = "", True, 0
-        for token in map(self.target.id_to_token, ids):
-            quotes += token == '"'
-            closing = token in CLOSING or (token == '"' and quotes % 2 == 0)
-            text += token if glue or closing else " " + token
-            glue = token in OPENING or (token == '"' and quotes % 2 == 1)
-        return text
+        return join_words(map(self.target.id_to_token, ids))
 
 
 def main():

@@ -1,0 +1,30 @@
+"""The tokenizers of a run: notebook 01's, or one vocabulary for both sides."""
+
+from itertools import chain
+
+from notebooks import data_preparation
+from notebooks.data_preparation import (
+    SubwordSegmenter,
+    Tokenizer,
+    Vocabulary,
+    make_segmenter,
+    make_vocabulary,
+)
+
+
+def make_tokenizers(pairs, config):
+    """The tokenizers of both sides, from training pairs only: (source, target)."""
+    if config.sharing != "three-way":
+        return data_preparation.make_tokenizers(pairs, config)
+    sides = list(zip(*pairs))
+    if config.src_segmentation == "subwords":  # then the target's, too
+        segmenter = SubwordSegmenter.learn(chain(*sides), config.max_size)
+        tokenizer = Tokenizer(segmenter, make_vocabulary(segmenter, (), config))
+        return tokenizer, tokenizer
+    kinds = (config.src_segmentation, config.src), (config.tgt_segmentation, config.tgt)
+    segmenters = [make_segmenter(*kind, (), config.max_size) for kind in kinds]
+    both = chain.from_iterable(
+        map(segmenter.segment, texts) for segmenter, texts in zip(segmenters, sides)
+    )
+    vocabulary = Vocabulary.build(both, config.min_freq, config.max_size)
+    return tuple(Tokenizer(segmenter, vocabulary) for segmenter in segmenters)

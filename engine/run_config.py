@@ -1,0 +1,51 @@
+"""All settings of a run on the disk: notebook 00's, and what only a run needs."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.checks import check_fields, check_language
+from engine.errors import InputError
+from notebooks.setup import PRESETS, Config
+
+# what a preset of notebook 00 sets besides
+RUN_PRESETS = {
+    "tiny": dict(eval_steps=20, bleu_sentences=5),
+    "subwords": dict(keep="average", checkpoints=6),
+    "base": dict(eval_steps=1000, patience=4, keep="average", checkpoints=5),
+}
+
+
+@dataclass(frozen=True)
+class RunConfig(Config):
+    """Every setting of a run. Raises InputError for the first that cannot work."""
+
+    swap: bool = False  # .tsv files hold the target first
+    accumulate: int = 1  # parts that a batch is worked through in: more parts, less memory
+    eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
+    bleu_sentences: int = 200  # dev sentences translated greedily at each evaluation; 0: none
+    patience: int = 0  # stop after this many evaluations without a better dev loss; 0: never
+    keep: Literal["best", "last", "average"] = "best"  # weights: best dev loss, last, mean of last
+    checkpoints: int = 2  # how many of the newest checkpoints are kept
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of matrix products; auto: what is fast
+
+    def __post_init__(self):
+        check_fields(self)
+        check_language("src", self.src)
+        check_language("tgt", self.tgt)
+        if self.src == self.tgt:
+            raise InputError(f"src and tgt are both {self.src!r}: give two languages")
+        kinds = (self.src_segmentation, self.tgt_segmentation)
+        if self.sharing == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
+            wanted = "three-way sharing needs subwords on both sides or on neither"
+            raise InputError(f"{wanted}: change one segmentation")
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    @classmethod
+    def preset(cls, name):
+        """The preset of that name, one of notebook 00's. Raises InputError for others."""
+        if name not in PRESETS:
+            raise InputError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
+        return cls(**PRESETS[name], **RUN_PRESETS.get(name, {}))

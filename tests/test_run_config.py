@@ -1,0 +1,49 @@
+import pytest
+
+from engine.errors import InputError
+from engine.run_config import RunConfig
+from notebooks.setup import PRESETS, replace
+
+
+def test_presets_are_valid_and_the_designed_sizes():
+    presets = {name: RunConfig.preset(name) for name in PRESETS}
+    sizes = {n: (c.num_layers, c.d_model, c.d_ff, c.num_heads) for n, c in presets.items()}
+    assert sizes == {
+        "tiny": (2, 32, 64, 2),
+        "small": (3, 256, 1024, 4),
+        "subwords": (4, 128, 512, 4),
+        "reference": (6, 256, 1024, 8),
+        "base": (6, 512, 2048, 8),
+    }
+    assert presets["small"] == RunConfig()
+    base = presets["base"]
+    assert (base.src_segmentation, base.tgt_segmentation) == ("subwords", "subwords")
+    assert (base.sharing, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
+    # when a run stops early, the checkpoint of its best evaluation is still there
+    assert [name for name, config in presets.items() if config.patience >= config.checkpoints] == []
+
+
+def test_unknown_preset_names_the_known_ones():
+    message = "unknown preset 'huge': choose one of tiny, small, subwords, reference, base"
+    with pytest.raises(InputError, match=message):
+        RunConfig.preset("huge")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(num_heads=3), dict(d_model=0), dict(d_model=33, num_heads=1), dict(dropout=1.0),
+        dict(dropout=-0.1), dict(smoothing=1), dict(norm="both"), dict(sharing="four-way"),
+        dict(schedule="cosine"), dict(src_segmentation="bytes"), dict(keep="all"), dict(tgt="en"),
+        dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(clip=0),
+        dict(dtype="float16"), dict(warmup_steps=0),
+    ],
+)  # fmt: skip
+def test_impossible_settings_are_refused_by_name(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        replace(RunConfig(), **change)
+
+
+def test_one_vocabulary_of_subwords_needs_subwords_on_both_sides():
+    with pytest.raises(InputError, match="three-way sharing needs subwords on both sides"):
+        replace(RunConfig(), sharing="three-way", tgt_segmentation="subwords")
