@@ -12,12 +12,11 @@ import tyro
 
 from engine.corpus.prepare import load_data
 from engine.devices import DeviceName, choose_device
-from engine.errors import run_command
+from engine.errors import InputError, run_command
 from engine.options import parse_command
 from engine.processes import connected, processes
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
-from engine.run_log import plot_log
 from engine.scoring import print_samples
 from engine.trackers import tracked
 from engine.training_run import run_training
@@ -45,6 +44,18 @@ def train_command(argv):
     command = parse_command(TrainCommand, argv, "train.py", preset="small")
     choose_device(command.device)
     return train_with(command)
+
+
+def plot_log(run, picture):
+    """Draws the log of a `RunFolder`, while it trains or later, into a picture file."""
+    from notebooks.support.pictures import training_curves  # only who draws loads matplotlib
+
+    if picture.suffix not in (".png", ".svg", ".pdf", ".jpg"):
+        raise InputError(f"{picture}: give a picture file that ends in .png, .svg, .pdf or .jpg")
+    records = run.read_log()
+    if not records:
+        raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
+    training_curves(records, clip=run.read_config().clip)[0].figure.savefig(picture)
 
 
 @connected()

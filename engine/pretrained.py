@@ -34,16 +34,25 @@ def default_run():
 
 
 def definitions(path):
-    """{name: digest of its text} of the functions and classes in a notebook's export cells."""
-    found = {}
+    """{name: digest} of the functions and classes in a notebook's export cells.
+
+    Of what they do: comments, docstrings and line ends are left out.
+    """
+    digests = {}
     for _, source in export_cells(path):
-        lines = source.splitlines()
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
-                text = "\n".join(lines[first - 1 : node.end_lineno])
-                found[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return found
+                text = ast.unparse(without_docstrings(node))
+                digests[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digests
+
+
+def without_docstrings(tree):
+    """The tree of a definition, changed: none of its functions and classes has a docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
 
 
 def all_definitions():

@@ -5,7 +5,6 @@ import math
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import torch
 
@@ -122,16 +121,3 @@ def memory():
         return None
     unit = 1 if sys.platform == "darwin" else 1024  # in which they count
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20
-
-
-def plot_log(run, picture):
-    """Draws the log of a `RunFolder`, while it trains or later, into a picture file."""
-    from notebooks.support.pictures import training_curves  # only who draws loads matplotlib
-
-    picture = Path(picture)
-    if picture.suffix not in (".png", ".svg", ".pdf", ".jpg"):
-        raise InputError(f"{picture}: give a picture file that ends in .png, .svg, .pdf or .jpg")
-    records = run.read_log()
-    if not records:
-        raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
-    training_curves(records, clip=run.read_config().clip)[0].figure.savefig(picture)

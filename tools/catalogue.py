@@ -21,7 +21,7 @@ from pathlib import Path
 
 import nbformat
 import polib
-from student import CHANGES, LEFT_OUT, changed, tracked_files
+from copies import CHANGES, LEFT_OUT, changed, tracked_files
 
 from engine.errors import InputError, run_command
 from engine.files import write_json, write_whole

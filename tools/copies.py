@@ -1,0 +1,84 @@
+"""What copies of the project have: which files, and where their text differs from this one's."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = (
+    ".ci/",
+    ".pre-commit-config.yaml",
+    "CONTRIBUTING.md",
+    "tools/",
+    "translations/",
+    "README.zh.md",
+    "notebooks/README.md",
+    "studies/ablation.py",
+    "studies/schedules.py",
+    "studies/verbs.py",
+    "tests/fuzz.py",
+    "tests/test_ablation.py",
+    "tests/test_studies.py",
+    "tests/test_box.py",
+    "tests/test_catalogue.py",
+    "tests/test_exercises.py",
+    "tests/test_fuzz.py",
+    "tests/test_notebooks.py",
+    "tests/test_pages.py",
+    "tests/test_student.py",
+    "tests/test_tidy.py",
+    "tests/versions.md",
+)
+HOW_TO_WORK = (ROOT / "tools" / "student.md").read_text(encoding="utf-8")  # the copy's own section
+CHANGES = {  # file: [(what is there, what the copy has instead)]
+    "Makefile": [
+        (r"^(test: .*## ).*", r"\1run the tests"),
+        (r"^STARTED .*\n", ""),
+        (r"^\t.*run_tests\.py\n", "\t$(BIN)/python -m pytest tests/\n"),
+        (r"^\t.*(ruff|--nbval).*\n", ""),
+        (r"^# For teachers\b(.|\n)*", ""),
+    ],
+    "README.md": [
+        (r"^\[中文\].*\n\n", ""),
+        (r"^(make test +# ).*", r"\1the unit tests, run on your version of the classes"),
+        (r"^.*--nbval.*\n", ""),
+        (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", ""),
+        (r"^(?=## Two commands\n)", HOW_TO_WORK + "\n"),
+    ],
+    "notebooks/09_decoder.ipynb": [("`make verbs`", "a program of the course")],
+    "notebooks/14_optimizer_schedule.ipynb": [("`make schedules`", "A program of the course")],
+    "notebooks/15_training.ipynb": [
+        ("`make ablation`", "A program of the course"),
+        ("`make verbs`", "A program of the course"),
+    ],
+    "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
+}
+
+
+class CopyError(Exception):
+    """Why no copy can be written: what, where, what to do."""
+
+
+def tracked_files(left_out=LEFT_OUT):
+    """The files of this checkout that Git tracks but for those left out, from its root."""
+    try:
+        command = ["git", "-C", ROOT, "ls-files", "-z"]
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    except FileNotFoundError:
+        raise CopyError("git is needed to list the project's files, and is not installed") from None
+    names = [name for name in done.stdout.split("\0") if name]
+    if done.returncode or not names:
+        reason = done.stderr.strip() or "no file is tracked there"
+        raise CopyError(f"{ROOT} is no Git checkout of the project: {reason}")
+    return [name for name in names if not name.startswith(left_out)]
+
+
+def changed(name, text):
+    """The text of a file as the copy has it, in English and with solutions."""
+    for pattern, replacement in CHANGES.get(name, []):
+        text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
+        if count == 0:
+            raise CopyError(
+                f"{name} has changed: {pattern!r}, in tools/copies.py, is no longer found there"
+            )
+    return text
