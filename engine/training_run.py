@@ -28,12 +28,15 @@ from notebooks.translation import bleu
 from utils import device
 
 
-def run_training(data, config, run, restart=False, on_log=None, load=load_data, start=None):
+def run_training(
+    data, config, run, restart=False, on_log=None, load=load_data, start=None, samples=()
+):
     """From a data folder to a finished run folder; goes on where an earlier call stopped.
 
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
     `load_data` of corpus/pairs.py does. A new run takes vocabularies and weights from the run
-    `start`, if one is given. Returns all records.
+    `start`, if one is given. Each evaluation translates `samples`, else three sentences of dev.
+    Returns all records.
     """
     check_place(Path(run))
     known = RunFolder(start).tokenizers() if start else None
@@ -56,7 +59,7 @@ def run_training(data, config, run, restart=False, on_log=None, load=load_data, 
         def measure():
             """What an evaluation notes besides the dev loss."""
             found = {"train_loss": mean_loss(model, sample, config)}
-            return found | translate_some(model, (source, target), dev_pairs, config)
+            return found | translate_some(model, (source, target), dev_pairs, config, samples)
 
         return train_in(session, model, train_set, dev_set, measure)
 
@@ -105,6 +108,49 @@ def tell_start(start, train_set, dev_loss):
         )
 
 
+class Run:
+    """What notebook 15's `train` needs of a run besides the model, from a `TrainingSession`.
+
+    `measure()` gives further entries for the record of an evaluation.
+    """
+
+    def __init__(self, session, model, optimizer, train_set, dev_set, measure):
+        self.session, self.model, self.optimizer = session, model, optimizer
+        self.train_set, self.dev_set, self.measure = train_set, dev_set, measure
+
+    def batches(self):
+        """Yields (step, batch) of the steps that are left, this process's share of each batch."""
+        session, config = self.session, self.session.config
+        every = endless_batches(self.train_set, config, session.progress)
+        while not session.progress.finished:
+            batch, session.position = next(every)
+            seed_step(config.seed, session.progress.step)
+            yield session.progress.step + 1, batch
+
+    def add(self, loss, count, norm, learning_rate):
+        """Notes a step. A GPU need not wait here."""
+        self.session.add(loss, count, norm, learning_rate)
+
+    def log(self):
+        """Writes a record over the steps since the last one."""
+        self.session.log()
+
+    def evaluate(self):
+        """Measures on dev, and keeps the weights if they are the best so far."""
+        session = self.session
+        dev_loss = mean_loss(self.model, self.dev_set, session.config)
+        session.log(dev_loss=dev_loss, **self.measure())
+        session.keep(self.model, session.progress.judge(dev_loss, session.config))
+
+    def save(self):
+        """Writes a checkpoint, from which a killed run goes on."""
+        self.session.save(self.model, self.optimizer)
+
+    def stop_if_asked(self):
+        """After a signal saves, and raises Stopped."""
+        self.session.stop_if_asked(self.model, self.optimizer)
+
+
 def train_in(session, model, train_set, dev_set, measure=dict):
     """Trains to the end of a `TrainingSession`, from where it stands. Returns all records.
 
@@ -114,32 +160,11 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     if config.dtype == "bfloat16" and device().type == "cpu":
         use_fast_dropout(model)
     optimizer, scheduler = make_optimizer(model, config)
-    progress = session.resume(model, optimizer, scheduler, train_set, dev_set)
-    criterion = LabelSmoothing(config.smoothing)
-    batch_loss = synchronised(WrappedLoss(model, criterion, config))
-
-    def batches():
-        """Those of the steps that are left."""
-        found = endless_batches(train_set, config, progress)
-        while not progress.finished:
-            batch, session.position = next(found)
-            seed_step(config.seed, progress.step)
-            yield batch
-
-    def after_step(*figures):
-        """Notes the step; now and then a record, an evaluation, a checkpoint."""
-        session.add(*figures)
-        if progress.step % config.eval_steps == 0 or progress.step == config.steps:
-            dev_loss = mean_loss(model, dev_set, config)
-            session.log(dev_loss=dev_loss, **measure())
-            session.keep(model, progress.judge(dev_loss, config))
-            session.save(model, optimizer)
-        elif progress.step % 50 == 0:
-            session.log()
-        session.stop_if_asked(model, optimizer)
-
+    session.resume(model, optimizer, scheduler, train_set, dev_set)
+    batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(config.smoothing), config))
+    run = Run(session, model, optimizer, train_set, dev_set, measure)
     with session.going():
-        train(batch_loss, batches(), optimizer, scheduler, config.clip, after_step)
+        train(run, batch_loss, optimizer, scheduler, config)
     return session.records
 
 
@@ -157,15 +182,19 @@ def sample_of(dataset, count):
     return sample
 
 
-def translate_some(model, tokenizers, dev_pairs, config):
-    """dev_bleu and three samples, for an evaluation's record, by the first process.
+def translate_some(model, tokenizers, dev_pairs, config, samples=()):
+    """dev_bleu and samples for an evaluation's record, by the first process.
 
-    Translates the first `bleu_sentences` of dev greedily.
+    Translates the first `bleu_sentences` of dev greedily, and the sentences `samples`; three of dev
+    are the samples if there are none.
     """
     pairs = dev_pairs[: config.bleu_sentences]
     if not pairs or not processes().is_main_process:
         return {}
     sentences, references = zip(*pairs)
-    written = Translator(config, *tokenizers, model).translate(sentences, beam_size=1)
-    score = round(bleu(written, references, config.tgt)[0], 2)
-    return {"dev_bleu": score, "samples": list(zip(sentences, written))[:3]}
+    translator = Translator(config, *tokenizers, model)
+    translations = translator.translate(sentences, beam_size=1)
+    score = round(bleu(translations, references, config.tgt)[0], 2)
+    shown = zip(samples, translator.translate(samples, beam_size=1))
+    shown = list(shown) or list(zip(sentences, translations))[:3]
+    return {"dev_bleu": score, "samples": shown}

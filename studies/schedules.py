@@ -9,7 +9,7 @@ import math
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import islice, product
+from itertools import product
 
 from engine.startup import tune_process
 
@@ -29,7 +29,7 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import linear_rate, make_optimizer
 from notebooks.setup import replace
-from notebooks.training import train
+from notebooks.training import train_step
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "schedules.json"
@@ -64,18 +64,13 @@ def run_row(row, data, runs, config):
     optimizer, _ = make_optimizer(model, config)
     rate = lambda done: rate_of(row["shape"], done + 1, row["peak"], row["warm_up"], config.steps)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    batch_loss, losses = WrappedLoss(model, LabelSmoothing(config.smoothing), config), []
-
-    def batches():
-        for step, (batch, _) in enumerate(endless_batches(train_set, config, Progress())):
-            seed_step(config.seed, step)
-            yield batch
-
-    def after_step(loss, count, *_):
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config).train()
+    losses, batches = [], endless_batches(train_set, config, Progress())
+    for step, (batch, _) in zip(range(config.steps), batches):
+        seed_step(config.seed, step)
+        loss, count, _ = train_step(batch_loss, batch, optimizer, config.clip)
+        scheduler.step()
         losses.append((loss / count).item())
-
-    few = islice(batches(), config.steps)
-    train(batch_loss, few, optimizer, scheduler, config.clip, after_step)
     every = max(1, config.steps // 40)
     means = [sum(losses[n : n + every]) / every for n in range(0, config.steps, every)]
     found = row | {"train_loss": [round(mean, 3) for mean in means]}
