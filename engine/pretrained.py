@@ -2,6 +2,7 @@
 of the lessons are still those that it was made with. `make model` makes it anew."""
 
 import ast
+import functools
 import hashlib
 import sys
 
@@ -61,6 +62,7 @@ def all_definitions():
     return {path.stem: definitions(path) for path in paths if path.name.startswith(TRANSLATING)}
 
 
+@functools.cache
 def edited_names():
     """The names of functions and classes that are not as the course has them, or are new."""
     ours = read_json(DEFINITIONS)

@@ -1,13 +1,13 @@
 """Notebook 13's loss as production needs it: in bfloat16, in parts, over several processes."""
 
 import torch
-from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from engine.precision import precision
+from engine.pretrained import edited_names
 from engine.processes import processes, summed
 from notebooks.data_preparation import Batch
 from notebooks.loss import BatchLoss
+from notebooks.transformer import Transformer
 from utils import device
 
 
@@ -34,26 +34,31 @@ class WrappedLoss(BatchLoss):
     def forward(self, batch):
         parts = split_rows(batch, self.parts)
         if len(parts) == 1:
-            loss, count = self.loss_of_part(batch)
+            loss, count = self.loss_of_rows(batch)
         elif torch.is_grad_enabled():
-            loss, count = LossInParts.apply(self.loss_of_part, parts, *self.model.parameters())
+            loss, count = LossInParts.apply(self.loss_of_rows, parts, *self.model.parameters())
         else:
-            loss, count = map(sum, zip(*map(self.loss_of_part, parts)))
+            loss, count = map(sum, zip(*map(self.loss_of_rows, parts)))
         if processes().num_processes > 1:
             loss, count = SumOverProcesses.apply(loss), summed(count)
         return loss, count
 
-    def loss_of_part(self, batch):
-        """Notebook 13's loss; where there are too many logits, they are made some at a time."""
+    def loss_of_rows(self, batch):
+        """Notebook 13's loss; where there would be too many logits, in parts."""
         with precision(self.dtype):
-            # each place has a logit for every token of the vocabulary
-            places = max(1, most_logits() // self.model.generator.projection.out_features)
-            if batch.tgt_out.numel() > places:
-                with LogitsLater(self, places) as later:
-                    loss, count = super().forward(batch)
-                if later.was_right:
-                    return loss, count
+            # each position has a logit for every token of the vocabulary
+            size = max(1, most_logits() // self.model.generator.projection.out_features)
+            if batch.tgt_out.numel() > size and forward_is_ours(self.model):
+                return self.in_parts(batch, size)
             return super().forward(batch)
+
+
+def forward_is_ours(model):
+    """Whether the logits are what the generator makes of the decoder's output, and nothing more.
+
+    So it is in the course's `Transformer`. An edited one is called as a whole.
+    """
+    return type(model).forward is Transformer.forward and "Transformer" not in edited_names()
 
 
 def split_rows(batch, count):
@@ -65,11 +70,11 @@ class LossInParts(torch.autograd.Function):
     """The loss of all parts, with each part's gradients taken at once: one is held at a time."""
 
     @staticmethod
-    def forward(ctx, loss_of_part, parts, *parameters):
+    def forward(ctx, loss_of_rows, parts, *parameters):
         losses, counts, ctx.gradients = [], [], None
         for rows in parts:
             with torch.enable_grad():
-                loss, count = loss_of_part(rows)
+                loss, count = loss_of_rows(rows)
             new = torch.autograd.grad(loss, parameters, materialize_grads=True)
             if ctx.gradients is None:
                 ctx.gradients = new
@@ -98,61 +103,3 @@ class SumOverProcesses(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return gradient * processes().num_processes
-
-
-class LogitsLater:
-    """While it is entered, the model gives what its generator reads, and the criterion goes on.
-
-    The criterion applies the generator to so many places at a time, forgets their logits, and
-    computes them again for the gradient. `was_right`: nothing stood between the two, as in notebook
-    10's `Transformer`. Where a version of it does something with its logits, they are made at once.
-    """
-
-    def __init__(self, batch_loss, places):
-        self.batch_loss, self.places = batch_loss, places
-        self.read, self.version, self.was_right = None, 0, False
-
-    def __enter__(self):
-        loss = self.batch_loss
-        self.generator, self.criterion = loss.model.generator, loss.criterion
-        loss.model.generator, loss.criterion = Called(self.keep), Called(self.loss_of)
-        return self
-
-    def __exit__(self, *error):
-        self.batch_loss.model.generator = self.generator
-        self.batch_loss.criterion = self.criterion
-
-    def keep(self, hidden):
-        """In the generator's place: what it was to read."""
-        self.read, self.version = hidden, version_of(hidden)
-        return hidden
-
-    def loss_of(self, hidden, targets):
-        """In the criterion's place: the loss of all places, some at a time."""
-        same = hidden.data_ptr() == self.read.data_ptr() and hidden.numel() == self.read.numel()
-        self.was_right = same and version_of(hidden) == self.version
-        if not self.was_right:
-            return hidden.sum()  # not used
-        parts = zip(hidden.split(self.places), targets.split(self.places))
-        options = dict(use_reentrant=False, preserve_rng_state=False)  # there is no dropout in it
-        return sum(checkpoint(self.loss_of_some, *part, **options) for part in parts)
-
-    def loss_of_some(self, hidden, targets):
-        """What the two do for some places."""
-        return self.criterion(self.generator(hidden), targets)
-
-
-def version_of(tensor):
-    """How often it was changed in place; inference mode does not count."""
-    return None if tensor.is_inference() else tensor._version
-
-
-class Called(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
