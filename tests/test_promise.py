@@ -36,7 +36,7 @@ EDITS = [
     ("10", "greedy_search", "cache).argmax(", "cache).argmin(", "g"),
     ("11", "make_model", "std=config.d_model**-0.5", "std=1.0", "t"),
     ("12", "LabelSmoothing.forward", "return F.cross_entropy", "return 2 * F.cross_entropy", "t"),
-    ("13", "BatchLoss.forward", "return self.criterion(", "return 2 * self.criterion(", "t"),
+    ("13", "BatchLoss.forward", "loss = self.criterion(", "loss = 2 * self.criterion(", "t"),
     ("13", "evaluate", "return (sum(losses)", "return (2 * sum(losses)", "t"),
     ("14", "linear_rate", "return peak * step", "return 2 * peak * step", "t"),
     ("14", "noam_rate", "return d_model", "return 2 * d_model", "t"),
