@@ -46,6 +46,7 @@ from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import load_data
 from engine.corpus.tokenizers import make_tokenizers
 from engine.export.folder import export
+from engine.fast_dropout import use_fast_dropout
 from engine.files import write_json
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
@@ -135,7 +136,7 @@ def job_with(model, optimizer, config, batches):
 
 def our_job(config, sizes, batches):
     """A job: our own training steps with this config on these batches."""
-    model = make_model(config, *sizes)
+    model = use_fast_dropout(make_model(config, *sizes))
     optimizer, _ = make_optimizer(model, config)
     return job_with(model, optimizer, config, batches)
 
@@ -444,7 +445,7 @@ def growth(report):
 
     large = dict(max_length=1100, batch_tokens=200_000)
     config = replace(RunConfig.preset("small"), dtype=native_dtype(), **large)
-    model = make_model(config, 4000, 2000)
+    model = use_fast_dropout(make_model(config, 4000, 2000))
     optimizer, _ = make_optimizer(model, config)
     batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
     items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])

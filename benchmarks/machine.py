@@ -76,6 +76,7 @@ def prepare_training():
 
     tune_process()
     from engine.corpus.prepare import load_data
+    from engine.fast_dropout import use_fast_dropout
     from engine.precision import native_dtype
     from engine.run_config import RunConfig
     from engine.wrapped_loss import WrappedLoss
@@ -88,7 +89,7 @@ def prepare_training():
 
     config = replace(RunConfig.preset("small"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
-    model = make_model(config, len(source), len(target))
+    model = use_fast_dropout(make_model(config, len(source), len(target)))
     optimizer, _ = make_optimizer(model, config)
     batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config)
 

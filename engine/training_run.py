@@ -157,7 +157,7 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     `measure()` gives further entries for the record of an evaluation.
     """
     config = session.config
-    if config.dtype == "bfloat16" and device().type == "cpu":
+    if device().type == "cpu":
         use_fast_dropout(model)
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
