@@ -55,7 +55,7 @@ def plot_log(run, picture):
     records = run.read_log()
     if not records:
         raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
-    training_curves(records, clip=run.read_config().clip)[0].figure.savefig(picture)
+    training_curves(records, clip=run.read_config().max_grad_norm)[0].figure.savefig(picture)
 
 
 @connected()

@@ -130,8 +130,10 @@ def steps(step, batches):
 
 def job_with(model, optimizer, config, batches):
     """A job: training steps of a model, ours or a library's, with our loss and precision."""
-    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config)
-    return steps(lambda batch: train_step(batch_loss, batch, optimizer, config.clip)[1], batches)
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config)
+    return steps(
+        lambda batch: train_step(batch_loss, batch, optimizer, config.max_grad_norm)[1], batches
+    )
 
 
 def our_job(config, sizes, batches, prepare=use_fast_dropout):
@@ -453,7 +455,7 @@ def growth(report):
         for length, rows in cases:
             batch = Batch.collate([items(length)] * rows)
             step = lambda batch=batch: (
-                train_step(batch_loss.train(), batch, optimizer, config.clip)[1] * 0 + 1
+                train_step(batch_loss.train(), batch, optimizer, config.max_grad_norm)[1] * 0 + 1
             )
             search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
             speeds = alternate({"training step": step, "greedy search": search}, 3)

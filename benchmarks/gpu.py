@@ -72,7 +72,7 @@ def peak():
 
 def jobs(config):
     """Training steps of ours and of the rivals: {name: function of a batch}."""
-    criterion = LabelSmoothing(config.smoothing)
+    criterion = LabelSmoothing(config.label_smoothing)
     make = lambda: make_model(config, VOCABULARY, VOCABULARY).cuda().train()
 
     def adam(model):
@@ -81,7 +81,9 @@ def jobs(config):
 
     def step(model, optimizer):
         batch_loss = WrappedLoss(model, criterion, config)
-        return functools.partial(train_step, batch_loss, optimizer=optimizer, clip=config.clip)
+        return functools.partial(
+            train_step, batch_loss, optimizer=optimizer, max_grad_norm=config.max_grad_norm
+        )
 
     ours = make()
     yield "ours", step(ours, make_optimizer(ours, config)[0])

@@ -91,14 +91,14 @@ def prepare_training():
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
     model = use_fast_dropout(make_model(config, len(source), len(target)))
     optimizer, _ = make_optimizer(model, config)
-    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config)
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config)
 
     def batches():
         for epoch in range(1000):
             sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens, epoch)
             yield from make_dataloader(train_set, sampler)
 
-    return lambda batch: train_step(batch_loss, batch, optimizer, config.clip), batches()
+    return lambda batch: train_step(batch_loss, batch, optimizer, config.max_grad_norm), batches()
 
 
 def steps(number=8):

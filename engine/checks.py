@@ -10,7 +10,7 @@ from engine.errors import InputError
 # the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
 ZERO_IS_FINE = {
     "dropout",
-    "smoothing",
+    "label_smoothing",
     "patience",
     "bleu_sentences",
     "seed",
@@ -25,11 +25,11 @@ ZERO_IS_FINE = {
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
 HIGHEST = {
     "dropout": 0.999,
-    "smoothing": 0.999,
+    "label_smoothing": 0.999,
     "num_layers": 1000,
     "d_model": 2**16,
     "d_ff": 2**18,
-    "max_size": 10**7,
+    "max_vocab_size": 10**7,
     "seed": 2**63 - 1,
 }
 
@@ -83,6 +83,6 @@ def check_kept(data, split, pairs, config):
 
 def check_vocabularies(config, source_size, target_size):
     """Raises InputError if three-way sharing meets vocabularies of two sizes."""
-    if config.sharing == "three-way" and source_size != target_size:
+    if config.tie_embeddings == "three-way" and source_size != target_size:
         sizes = f"{source_size} and {target_size} tokens"
         raise InputError(f"three-way sharing needs one vocabulary, and there are two, of {sizes}")

@@ -62,7 +62,7 @@ def status_of(command, argv):
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise
         first = (str(error) or "MemoryError").splitlines()[0][:200]
-        hint = "Raise accumulate, or lower batch_tokens, max_length or the model's size"
+        hint = "Raise grad_accum_steps, or lower batch_tokens, max_length or the model's size"
         hint += "; in a search lower --beam-size"
         return tell(f"error: out of memory ({first}). {hint}", 2)
     except SystemExit as end:  # tyro's: 0 after --help, 2 for a wrong option, which it has told

@@ -23,7 +23,8 @@ from notebooks.data_preparation import (
 
 # the settings without which weights mean something else, or nothing
 MEANING = (
-    "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm sharing"
+    "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm "
+    "tie_embeddings"
 ).split()
 
 

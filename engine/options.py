@@ -30,12 +30,22 @@ def parse_command(form, argv, program, preset=None):
     argv = argv[1:] if argv[:1] == ["--"] else argv  # torchrun hands it on
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
+    argv = [by_present_name(part) for part in argv]
     default, options = None, dict(prog=f"python {program}")
     if preset is not None:
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
         default = form(settings=default_settings(origin, preset))
     return tyro.cli(form, default=default, args=argv, **options)
+
+
+def by_present_name(part):
+    """An option of a command line under the name that it has now."""
+    name, equals, value = part.removeprefix("--").partition("=")
+    present = RunConfig.FORMER_NAMES.get(name.replace("-", "_"))
+    if present is None or not part.startswith("--"):
+        return part
+    return f"--{present.replace('_', '-')}{equals}{value}"
 
 
 def default_settings(origin, preset):

@@ -1,7 +1,7 @@
 """All settings of a run on the disk: notebook 00's, and what only a run needs."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from engine.checks import check_fields, check_language
 from engine.errors import InputError
@@ -19,8 +19,18 @@ RUN_PRESETS = {
 class RunConfig(Config):
     """Every setting of a run. Raises InputError for the first that cannot work."""
 
-    swap: bool = False  # .tsv files hold the target first
-    accumulate: int = 1  # parts that a batch is worked through in: more parts, less memory
+    # settings and options had these names in older runs and command lines
+    FORMER_NAMES: ClassVar = {
+        "swap": "target_first",
+        "max_size": "max_vocab_size",
+        "sharing": "tie_embeddings",
+        "smoothing": "label_smoothing",
+        "clip": "max_grad_norm",
+        "accumulate": "grad_accum_steps",
+    }
+
+    target_first: bool = False  # .tsv files hold the target first
+    grad_accum_steps: int = 1  # parts that a batch is worked through in: more parts, less memory
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
     bleu_sentences: int = 200  # dev sentences translated greedily at each evaluation; 0: none
     patience: int = 0  # stop after this many evaluations without a better dev loss; 0: never
@@ -35,7 +45,7 @@ class RunConfig(Config):
         if self.src == self.tgt:
             raise InputError(f"src and tgt are both {self.src!r}: give two languages")
         kinds = (self.src_segmentation, self.tgt_segmentation)
-        if self.sharing == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
+        if self.tie_embeddings == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
             wanted = "three-way sharing needs subwords on both sides or on neither"
             raise InputError(f"{wanted}: change one segmentation")
         try:

@@ -91,7 +91,7 @@ def check_scripts(path, pairs, config):
         wrong = sum(not in_script(pair[side], code) for pair in pairs)
         if 2 * wrong > len(pairs):
             told = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
-            raise InputError(f"{path}: {told}. Are --src, --tgt and --swap right?")
+            raise InputError(f"{path}: {told}. Are --src, --tgt and --target-first right?")
 
 
 def kept_pairs(path, found, config):

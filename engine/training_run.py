@@ -161,7 +161,7 @@ def train_in(session, model, train_set, dev_set, measure=dict):
         use_fast_dropout(model)
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
-    batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(config.smoothing), config))
+    batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))
     run = Run(session, model, optimizer, train_set, dev_set, measure)
     with session.going():
         train(run, batch_loss, optimizer, scheduler, config)

@@ -20,7 +20,7 @@ def most_logits():
 
 
 class WrappedLoss(BatchLoss):
-    """`BatchLoss` in `config.dtype`, in `config.accumulate` parts, summed over all processes.
+    """`BatchLoss` in `config.dtype`, in `config.grad_accum_steps` parts, summed over all processes.
 
     Every process brings its share of a batch, and gets the loss and the number of target tokens of
     the whole. The gradient is that of its own share times the number of processes: DDP takes the
@@ -29,7 +29,7 @@ class WrappedLoss(BatchLoss):
 
     def __init__(self, model, criterion, config):
         super().__init__(model, criterion)
-        self.dtype, self.parts = config.dtype, config.accumulate
+        self.dtype, self.parts = config.dtype, config.grad_accum_steps
 
     def forward(self, batch):
         parts = split_rows(batch, self.parts)

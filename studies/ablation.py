@@ -59,7 +59,7 @@ PAPER = {  # name: settings changed
     "no positions": {},
     "no factor": {},  # words times sqrt(d_model)
     "one head": {"num_heads": 1},
-    "no smoothing": {"smoothing": 0.0},
+    "no smoothing": {"label_smoothing": 0.0},
     "post-norm": {"norm": "post"},
     "no warm-up": {"warmup_steps": 1},
 }
@@ -242,13 +242,15 @@ def step_times(data, config, kinds, batches=8, rounds=5):
     source, target, train_set, *_ = load_data(data, config)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
     some = [b.to(device()) for b, _ in zip(make_dataloader(train_set, sampler), range(batches))]
-    criterion, steps, times = LabelSmoothing(config.smoothing), {}, {}
+    criterion, steps, times = LabelSmoothing(config.label_smoothing), {}, {}
     for name, parts in {AS_IT_IS: [], **kinds}.items():
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
         optimizer, _ = (make_muon if "Muon" in parts else make_optimizer)(model, config)
         batch_loss = WrappedLoss(model, criterion, config)
-        steps[name] = partial(train_step, batch_loss, optimizer=optimizer, clip=config.clip)
+        steps[name] = partial(
+            train_step, batch_loss, optimizer=optimizer, max_grad_norm=config.max_grad_norm
+        )
         times[name] = []
     for _ in range(rounds + 1):  # the first prepares the shapes
         for name, step in steps.items():

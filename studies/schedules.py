@@ -64,11 +64,11 @@ def run_row(row, data, runs, config):
     optimizer, _ = make_optimizer(model, config)
     rate = lambda done: rate_of(row["shape"], done + 1, row["peak"], row["warm_up"], config.steps)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    batch_loss = WrappedLoss(model, LabelSmoothing(config.smoothing), config).train()
+    batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config).train()
     losses, batches = [], endless_batches(train_set, config, Progress())
     for step, (batch, _) in zip(range(config.steps), batches):
         seed_step(config.seed, step)
-        loss, count, _ = train_step(batch_loss, batch, optimizer, config.clip)
+        loss, count, _ = train_step(batch_loss, batch, optimizer, config.max_grad_norm)
         scheduler.step()
         losses.append((loss / count).item())
     every = max(1, config.steps // 40)

@@ -84,7 +84,7 @@ def test_a_split_may_come_in_parts_with_windows_line_ends_and_a_mark_at_the_star
 
 def test_swap_reverses_the_columns(tmp_path):
     write_tsv(tmp_path, "一。\tOne.\n二！\tTwo!\n")
-    assert read_tsv(tmp_path, "train", replace(CONFIG, swap=True)) == PAIRS
+    assert read_tsv(tmp_path, "train", replace(CONFIG, target_first=True)) == PAIRS
 
 
 def test_unusual_separators_and_control_characters_become_spaces(tmp_path):
@@ -189,7 +189,7 @@ def test_subwords_write_any_text(subwords, text):
 @pytest.mark.parametrize("sharing", ["none", "three-way"])
 def test_subwords_are_never_unknown(corpus, sharing):
     kinds = dict(src_segmentation="subwords", tgt_segmentation="subwords")
-    config = replace(CONFIG, **kinds, sharing=sharing, max_size=400)
+    config = replace(CONFIG, **kinds, tie_embeddings=sharing, max_vocab_size=400)
     text = "naïve 😀 ℵ₀ 龘"
     for tokenizer in make_tokenizers(corpus[:200], config):
         assert tokenizer.decode(tokenizer.encode(text)) == text  # `decode` leaves <unk> out
@@ -197,7 +197,7 @@ def test_subwords_are_never_unknown(corpus, sharing):
 
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
 def test_a_batch_of_texts_gives_the_ids_of_their_tokens(corpus, kind):
-    config = replace(CONFIG, src_segmentation=kind, tgt_segmentation=kind, max_size=400)
+    config = replace(CONFIG, src_segmentation=kind, tgt_segmentation=kind, max_vocab_size=400)
     for side, tokenizer in enumerate(make_tokenizers(corpus[:200], config)):
         texts = [*(pair[side] for pair in corpus[:300]), "", "<eos> 龘"]
         tokens = map(tokenizer.segmenter.segment, texts)
@@ -231,7 +231,9 @@ def test_control_tokens_come_from_ids_only():
 )  # fmt: skip
 def test_tokenizers_survive_saving(tmp_path, corpus, kinds):
     src, tgt, sharing = kinds.split()
-    changes = dict(src_segmentation=src, tgt_segmentation=tgt, sharing=sharing, max_size=600)
+    changes = dict(
+        src_segmentation=src, tgt_segmentation=tgt, tie_embeddings=sharing, max_vocab_size=600
+    )
     pair = make_tokenizers(corpus[:500], replace(CONFIG, **changes))
     assert (pair[0].vocabulary.tokens == pair[1].vocabulary.tokens) == (sharing == "three-way")
     for tokenizer, text in zip(pair, corpus[3]):

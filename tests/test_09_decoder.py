@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from notebooks.data_preparation import look_ahead_mask
+from notebooks.data_preparation import causal_mask
 from notebooks.support.proofs import copy_to_torch
 
 
@@ -20,7 +20,7 @@ def test_equals_torch_in_outputs_and_gradients(norm):
         theirs.norm.load_state_dict(ours.norm.state_dict())
     x = torch.randn(2, 5, 32, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(2, 7, 32, dtype=torch.float64, requires_grad=True)
-    real, ahead = torch.arange(7) < torch.tensor([7, 3])[:, None], look_ahead_mask(5)
+    real, ahead = torch.arange(7) < torch.tensor([7, 3])[:, None], causal_mask(5)
     outputs = [
         ours(x, memory, real[:, None, None, :], ahead),
         theirs(x, memory, ~ahead[0, 0], memory_key_padding_mask=~real),

@@ -12,7 +12,7 @@ SMALL = RunConfig.preset("small")
 @pytest.mark.parametrize("sharing", ["none", "two-way", "three-way"])
 def test_initial_values(sharing):
     torch.manual_seed(0)
-    model = make_model(replace(SMALL, sharing=sharing), 3000, 3000)
+    model = make_model(replace(SMALL, tie_embeddings=sharing), 3000, 3000)
     for name, parameter in model.named_parameters():
         if name.endswith("lookup.weight"):
             assert parameter[1:].std().item() * 16 == pytest.approx(1, abs=0.01), name
@@ -27,7 +27,7 @@ def test_initial_values(sharing):
 
 @pytest.mark.parametrize("sharing", ["none", "two-way", "three-way"])
 def test_sharing_shares_the_parameter(sharing):
-    model = make_model(replace(SMALL, sharing=sharing), 500, 500)
+    model = make_model(replace(SMALL, tie_embeddings=sharing), 500, 500)
     src, tgt = model.src_embedding.lookup.weight, model.tgt_embedding.lookup.weight
     assert (model.generator.projection.weight is tgt) == (sharing != "none")
     assert (src is tgt) == (sharing == "three-way")
@@ -35,7 +35,7 @@ def test_sharing_shares_the_parameter(sharing):
 
 def test_three_way_sharing_needs_one_vocabulary():
     with pytest.raises(ValueError, match="sizes are 500 and 400"):
-        make_model(replace(SMALL, sharing="three-way"), 500, 400)
+        make_model(replace(SMALL, tie_embeddings="three-way"), 500, 400)
 
 
 def test_layers_begin_different_and_share_nothing():

@@ -56,7 +56,7 @@ def assert_same_loss(model, config):
 def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, parts, monkeypatch):
     # its vocabulary has 12 tokens
     monkeypatch.setattr(wrapped_loss, "most_logits", lambda: places * 12)
-    assert_same_loss(random_model(0), replace(TINY, accumulate=parts))
+    assert_same_loss(random_model(0), replace(TINY, grad_accum_steps=parts))
 
 
 def test_never_more_logits_than_those_of_some_places(monkeypatch):
@@ -69,7 +69,7 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
     WrappedLoss(model, LabelSmoothing(0.1), TINY)(batch)[0].backward()
     assert sorted(read) == [8, 8, 16, 16, 16, 16]  # the second time in the backward pass
     read.clear()
-    evaluate(WrappedLoss(model, LabelSmoothing(0), replace(TINY, accumulate=4)), [batch])
+    evaluate(WrappedLoss(model, LabelSmoothing(0), replace(TINY, grad_accum_steps=4)), [batch])
     assert read == [10] * 4
     read.clear()
     evaluate(WrappedLoss(model, LabelSmoothing(0), TINY), [batch])

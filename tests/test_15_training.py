@@ -25,13 +25,13 @@ from utils import device
 
 
 def test_a_step_is_adam_on_the_clipped_gradient_per_token():
-    batch, config = random_batch(0, [5, 2], [4, 7]), replace(TINY, clip=0.5, dropout=0.0)
+    batch, config = random_batch(0, [5, 2], [4, 7]), replace(TINY, max_grad_norm=0.5, dropout=0.0)
     torch.manual_seed(0)
     ours, plain = make_model(config, 12, 12).double(), make_model(config, 12, 12).double()
     plain.load_state_dict(ours.state_dict())
     optimizers = [make_optimizer(model, config)[0] for model in (ours, plain)]
     batch_loss = BatchLoss(ours, LabelSmoothing(0.1))
-    loss, count, norm = train_step(batch_loss, batch, optimizers[0], config.clip)
+    loss, count, norm = train_step(batch_loss, batch, optimizers[0], config.max_grad_norm)
     total, _ = BatchLoss(plain, LabelSmoothing(0.1))(batch)
     (total / 13).backward()
     assert count == 13
@@ -64,7 +64,7 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     assert train.main(options) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert len(lines) == 1, lines
-    told = r"error: out of memory.* Raise accumulate, or lower batch_tokens, max_length"
+    told = r"error: out of memory.* Raise grad_accum_steps, or lower batch_tokens, max_length"
     assert re.match(told, lines[0])
 
 

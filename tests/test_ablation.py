@@ -57,7 +57,7 @@ def losses_of(parts, steps):
         optimizer, schedule = training_run.make_optimizer(model, CONFIG)
     losses = []
     for _ in range(steps):
-        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG.clip)
+        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG.max_grad_norm)
         schedule.step()
         losses.append((loss / tokens).item())
     return losses

@@ -99,10 +99,10 @@ def test_argument_file_and_pipe_give_the_same_lines(
     "argv", [["--config", "tiny"], ["--config=tiny"], ["--", "--config", "tiny"]]
 )
 def test_options_change_a_preset(argv):
-    argv = [*argv, "--d-model", "64", "--keep", "last", "--swap"]
+    argv = [*argv, "--d-model", "64", "--keep", "last", "--target-first"]
     arguments = parse_command(train.TrainCommand, argv, "train.py", "small")
     assert arguments.settings == replace(
-        RunConfig.preset("tiny"), d_model=64, keep="last", swap=True
+        RunConfig.preset("tiny"), d_model=64, keep="last", target_first=True
     )
 
 

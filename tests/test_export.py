@@ -42,7 +42,7 @@ from notebooks.data_preparation import (
     Tokenizer,
     Vocabulary,
     WordSegmenter,
-    look_ahead_mask,
+    causal_mask,
     padding_mask,
 )
 from notebooks.feed_forward import PositionwiseFeedForward
@@ -212,7 +212,7 @@ def test_an_edited_class_is_refused_or_followed(folders, tmp_path, monkeypatch):
     memory, looks = encoder.run(None, {"src": src.numpy()})
     given = {"tgt": tgt.numpy(), "memory": memory, "src": src.numpy()}
     logits, *others = decoder.run(None, given)
-    masks = padding_mask(src), look_ahead_mask(5)
+    masks = padding_mask(src), causal_mask(5)
     with torch.no_grad():
         wanted = box.model(src, tgt, *masks)[:, -1].numpy()
     np.testing.assert_allclose(logits, wanted, atol=1e-4)

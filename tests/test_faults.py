@@ -104,9 +104,9 @@ def full_disk(limit):
 
 COMMANDS = {
     "--config huge": "tiny, small", "--num-heads 3": "num_heads", "--dropout 1.5": "dropout",
-    f"--d-model {2**16 + 2}": "d_model", f"--accumulate {10**30}": "accumulate",
+    f"--d-model {2**16 + 2}": "d_model", f"--grad-accum-steps {10**30}": "grad_accum_steps",
     "--seed -1": "seed", f"--seed {2**64}": "seed", "--src zh-CN": "src is", "--tgt ../x": "tgt is",
-    "--sharing three-way --src-segmentation subwords": "three-way",
+    "--tie-embeddings three-way --src-segmentation subwords": "three-way",
     "--data nowhere": "no such folder", "--max-length 1": "every pair of train",
 }  # fmt: skip
 
@@ -193,7 +193,8 @@ def test_a_damaged_file_of_a_run(refused_run, run, name, content, word):
 CHANGES = {
     "config.json": [
         dict(num_heads=5), dict(colour="red"), dict(num_layers=2.5), dict(num_layers=10**6),
-        dict(num_heads=True), dict(learning_rate=10**400), dict(smoothing=math.nan), dict(norm={}),
+        dict(num_heads=True), dict(learning_rate=10**400), dict(label_smoothing=math.nan),
+        dict(norm={}),
     ],
     f"{STEP}/state.json": [
         dict(step="40"), dict(step=39), dict(batch=-3), dict(best_loss=math.nan),
@@ -220,7 +221,7 @@ OTHERS = [
     (dict(d_model=64), "(64,"), (dict(num_layers=3), "missing in the file"),
     (dict(num_heads=4), "other settings"), (dict(tgt_segmentation="words"), "other settings"),
     (dict(src="de"), "other settings"), (dict(src_segmentation="characters"), "other settings"),
-    (dict(norm="post"), "model.safetensors"), (dict(sharing="three-way"), "three-way"),
+    (dict(norm="post"), "model.safetensors"), (dict(tie_embeddings="three-way"), "three-way"),
 ]  # fmt: skip
 
 
@@ -458,7 +459,7 @@ SPACES = [" ", "\t", "  ", "\u00a0", "\u3000", "\u2028", "\x85", "\x1b", "\r", "
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
 def test_white_space_changes_no_ids(small_data, kind):
     """The ids that a search gets are those of the clean text, which training has seen."""
-    config = replace(RunConfig.preset("tiny"), src_segmentation=kind, max_size=400)
+    config = replace(RunConfig.preset("tiny"), src_segmentation=kind, max_vocab_size=400)
     pairs = read_split(small_data, "train", config)
     tokenizers = make_tokenizers(pairs, config)
     clean = [source for source, _ in pairs[:50]]

@@ -45,8 +45,8 @@ from notebooks.setup import replace
 
 WORDS = RunConfig.preset("tiny")
 SUBWORDS = replace(
-    WORDS, src_segmentation="subwords", tgt_segmentation="subwords", sharing="three-way",
-    max_size=400, max_length=100, batch_tokens=300,
+    WORDS, src_segmentation="subwords", tgt_segmentation="subwords", tie_embeddings="three-way",
+    max_vocab_size=400, max_length=100, batch_tokens=300,
 )  # fmt: skip
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
 KINDS = [
@@ -193,7 +193,7 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     for split, part in (("train", rows[:40]), ("dev", rows[40:])):
         text = "\ufeff" + "".join(f"{german}\t{english}\tmore\r\n" for english, german in part)
         (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(text.encode()))
-    config = replace(WORDS, tgt="de", swap=True, tgt_segmentation="words", min_freq=1)
+    config = replace(WORDS, tgt="de", target_first=True, tgt_segmentation="words", min_freq=1)
     assert read_split(tmp_path, "dev", config) == rows[40:]
     source, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
     assert [(text_of(source, src), text_of(target, tgt)) for src, tgt in train] == rows[:40]
@@ -422,8 +422,9 @@ def test_the_version_stands_for_the_ids(tmp_path):
     ids = []
     for src, tgt in (("words", "characters"), ("characters", "words"), ("subwords", "subwords")):
         config = replace(
-            WORDS, src="en", tgt="zh", swap=False, src_segmentation=src, tgt_segmentation=tgt,
-            min_freq=2, max_size=300, max_length=40, sharing="none",
+            WORDS, src="en", tgt="zh", target_first=False, src_segmentation=src,
+            tgt_segmentation=tgt, min_freq=2, max_vocab_size=300, max_length=40,
+            tie_embeddings="none",
         )  # fmt: skip
         ids.append(items(prepare(tmp_path, config, 1, tmp_path / "out")))
     digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
@@ -560,7 +561,7 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     texts = ["".join(signs[start::1700]) for start in range(1700)]
     rows = [("One and two and three and four and five and six.", text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": [("Two.", "二。")]}, "tsv")
-    config = replace(WORDS, min_freq=1, max_size=100_000)
+    config = replace(WORDS, min_freq=1, max_vocab_size=100_000)
     _, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
     assert len(target) > 1 << 16
     assert [target.decode(tgt) for _, tgt in train] == texts
@@ -585,9 +586,9 @@ def test_each_damaged_file_of_the_result_is_noticed(plain, tmp_path, damage):
 
 def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
-    argv = f"--data {plain[0]} --config tiny --sharing three-way".split()
+    argv = f"--data {plain[0]} --config tiny --tie-embeddings three-way".split()
     argv += "--src-segmentation subwords --tgt-segmentation subwords".split()
-    argv += "--max-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
+    argv += "--max-vocab-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
     assert program.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["train", "dev", "test"]

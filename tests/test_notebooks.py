@@ -32,7 +32,7 @@ def code_cells(notebook):
 EXPORTS = {
     "setup": "Config",
     "data_preparation": "read_pairs WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary "
-    "padding_mask look_ahead_mask Batch TranslationDataset TokenBatchSampler make_dataloader",
+    "padding_mask causal_mask Batch TranslationDataset TokenBatchSampler make_dataloader",
     "input_embedding": "InputEmbedding",
     "positional_encoding": "PositionalEncoding",
     "multi_head_attention": "scaled_dot_product_attention MultiHeadAttention",

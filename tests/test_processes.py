@@ -108,14 +108,14 @@ def take_steps():
     here, figures_of = processes.processes(), {}
     rank, count = here.process_index, here.num_processes
     for accumulate in (1, 3):
-        config = replace(CONFIG, accumulate=accumulate, clip=1e9)
+        config = replace(CONFIG, grad_accum_steps=accumulate, max_grad_norm=1e9)
         model = random_model(rank, dtype=torch.float32)  # DDP gives all the first one's weights
         batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(0.1), config))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
             rows = random_items(step, lengths, [4, 7, 2, 3, 6])
             share = Batch.collate(rows[rank::count])
-            figures = train_step(batch_loss, share, optimizer, config.clip)
+            figures = train_step(batch_loss, share, optimizer, config.max_grad_norm)
             for name, tensor in zip(("loss", "tokens", "norm"), figures):
                 figures_of[f"{accumulate}.{step}.{name}"] = tensor.float()
             for name, parameter in model.named_parameters():
@@ -224,7 +224,7 @@ raise SystemExit(train.main())
 def test_one_process_out_of_memory_ends_all(small_data, tmp_path):
     fault = "raise torch.OutOfMemoryError('CUDA out of memory')"
     errors = run_faulty(small_data, tmp_path, fault)
-    assert errors[1].count("error: out of memory (CUDA out of memory). Raise accumulate") == 1
+    assert errors[1].count("error: out of memory (CUDA out of memory). Raise grad_accum_steps") == 1
     assert "Traceback" not in "".join(errors)
 
 

@@ -1,8 +1,13 @@
+import json
+
 import pytest
 
 from engine.errors import InputError
+from engine.options import parse_command
 from engine.run_config import RunConfig
+from engine.run_folder import RunFolder
 from notebooks.setup import PRESETS, replace
+from train import TrainCommand
 
 
 def test_presets_are_valid_and_the_designed_sizes():
@@ -18,7 +23,7 @@ def test_presets_are_valid_and_the_designed_sizes():
     assert presets["small"] == RunConfig()
     base = presets["base"]
     assert (base.src_segmentation, base.tgt_segmentation) == ("subwords", "subwords")
-    assert (base.sharing, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
+    assert (base.tie_embeddings, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
     # when a run stops early, the checkpoint of its best evaluation is still there
     assert [name for name, config in presets.items() if config.patience >= config.checkpoints] == []
 
@@ -33,9 +38,10 @@ def test_unknown_preset_names_the_known_ones():
     "change",
     [
         dict(num_heads=3), dict(d_model=0), dict(d_model=33, num_heads=1), dict(dropout=1.0),
-        dict(dropout=-0.1), dict(smoothing=1), dict(norm="both"), dict(sharing="four-way"),
+        dict(dropout=-0.1), dict(label_smoothing=1), dict(norm="both"),
+        dict(tie_embeddings="four-way"),
         dict(schedule="cosine"), dict(src_segmentation="bytes"), dict(keep="all"), dict(tgt="en"),
-        dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(clip=0),
+        dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(max_grad_norm=0),
         dict(dtype="float16"), dict(warmup_steps=0),
     ],
 )  # fmt: skip
@@ -46,4 +52,22 @@ def test_impossible_settings_are_refused_by_name(change):
 
 def test_one_vocabulary_of_subwords_needs_subwords_on_both_sides():
     with pytest.raises(InputError, match="three-way sharing needs subwords on both sides"):
-        replace(RunConfig(), sharing="three-way", tgt_segmentation="subwords")
+        replace(RunConfig(), tie_embeddings="three-way", tgt_segmentation="subwords")
+
+
+def test_former_names_in_a_runs_config_and_on_a_command_line(finished_run, tmp_path):
+    settings = json.loads((finished_run / "config.json").read_text())
+    former = {present: name for name, present in RunConfig.FORMER_NAMES.items()}
+    old = {former.get(name, name): value for name, value in settings.items()}
+    assert settings.keys() - old.keys() == set(former)
+    (tmp_path / "config.json").write_text(json.dumps(old))
+    assert RunFolder(tmp_path).read_config() == RunFolder(finished_run).read_config()
+    argv = "--clip=0.5 --accumulate 2 --sharing none --smoothing 0.2 --max-size 90 --swap".split()
+    settings = parse_command(TrainCommand, argv, "train.py", "tiny").settings
+    assert (settings.max_grad_norm, settings.grad_accum_steps, settings.target_first) == (
+        0.5,
+        2,
+        True,
+    )
+    assert (settings.tie_embeddings, settings.label_smoothing) == ("none", 0.2)
+    assert settings.max_vocab_size == 90

@@ -291,7 +291,7 @@ def test_restart_forgets_the_run_and_nothing_else(small_data, straight, tmp_path
 
 
 def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data, tmp_path):
-    wild = dict(learning_rate=1e38, clip=1e38, warmup_steps=15)
+    wild = dict(learning_rate=1e38, max_grad_norm=1e38, warmup_steps=15)
     with pytest.raises(InputError, match="the loss is no number at step .*lower learning_rate"):
         run_training(small_data, replace(CONFIG, **wild, steps=60, eval_steps=2), tmp_path)
     for folder in RunFolder(tmp_path).checkpoints():
@@ -325,7 +325,9 @@ def test_a_checkpoint_that_is_there_is_never_touched(straight, tmp_path):
 
 
 def test_weights_that_are_no_numbers_are_not_saved_on_sigterm(small_data, tmp_path, monkeypatch):
-    config = replace(CONFIG, learning_rate=1e38, clip=1e38, warmup_steps=3, steps=30, eval_steps=30)
+    config = replace(
+        CONFIG, learning_rate=1e38, max_grad_norm=1e38, warmup_steps=3, steps=30, eval_steps=30
+    )
     signal_before(monkeypatch, signal.SIGTERM, 12)
     with pytest.raises(InputError, match="no number at step 13"):
         run_training(small_data, config, tmp_path)

@@ -126,7 +126,7 @@ def random_translator(pairs, **changes):
 def test_other_runs_are_computed_alike(pairs, norm, turned, monkeypatch):
     some = [pair[::-1] if turned else pair for pair in pairs[-60:]]
     languages = {"src": "zh", "tgt": "en"} if turned else {"src": "en", "tgt": "zh"}
-    changes = dict(norm=norm, max_length=12, sharing="none", **languages)
+    changes = dict(norm=norm, max_length=12, tie_embeddings="none", **languages)
     if turned:
         changes |= {"src_segmentation": "characters", "tgt_segmentation": "words"}
     translator = random_translator(some, **changes)

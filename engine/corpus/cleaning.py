@@ -73,7 +73,7 @@ def find_new(hashes, held_out):
 def nothing_left(data, counts):
     """The InputError for a train without a pair, from the counts of the STEPS."""
     reasons = ", ".join(f"{step}: {counts[step]:,}" for step in STEPS if counts[step])
-    hint = "Are --src, --tgt and --swap right?"
+    hint = "Are --src, --tgt and --target-first right?"
     if counts[LEAK]:
         hint = "Give train pairs that are not in dev or test"
     return InputError(f"{data}: cleaning leaves no pair of train ({reasons}). {hint}")

@@ -12,7 +12,7 @@ def parse_tsv(line, config):
     pair = line.split("\t")[:2]
     if len(pair) < 2:
         return None
-    return (pair[1], pair[0]) if config.swap else (pair[0], pair[1])
+    return (pair[1], pair[0]) if config.target_first else (pair[0], pair[1])
 
 
 def read_tsv(folder, split, config):

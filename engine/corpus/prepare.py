@@ -225,7 +225,8 @@ def fingerprint(data, config, tokenizers=None):
 
     Of the tokenizers too, where they are given and not made from the data.
     """
-    names = "src tgt swap src_segmentation tgt_segmentation min_freq max_size max_length sharing"
+    names = "src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size"
+    names += " max_length tie_embeddings"
     parts = [VERSION, [getattr(config, name) for name in names.split()]]
     parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
     for split in present_splits(data, config):

@@ -14,17 +14,17 @@ from notebooks.data_preparation import (
 
 def make_tokenizers(pairs, config):
     """The tokenizers of both sides, from training pairs only: (source, target)."""
-    if config.sharing != "three-way":
+    if config.tie_embeddings != "three-way":
         return data_preparation.make_tokenizers(pairs, config)
     sides = list(zip(*pairs))
     if config.src_segmentation == "subwords":  # then the target's, too
-        segmenter = SubwordSegmenter.learn(chain(*sides), config.max_size)
+        segmenter = SubwordSegmenter.learn(chain(*sides), config.max_vocab_size)
         tokenizer = Tokenizer(segmenter, make_vocabulary(segmenter, (), config))
         return tokenizer, tokenizer
     kinds = (config.src_segmentation, config.src), (config.tgt_segmentation, config.tgt)
-    segmenters = [make_segmenter(*kind, (), config.max_size) for kind in kinds]
+    segmenters = [make_segmenter(*kind, (), config.max_vocab_size) for kind in kinds]
     both = chain.from_iterable(
         map(segmenter.segment, texts) for segmenter, texts in zip(segmenters, sides)
     )
-    vocabulary = Vocabulary.build(both, config.min_freq, config.max_size)
+    vocabulary = Vocabulary.build(both, config.min_freq, config.max_vocab_size)
     return tuple(Tokenizer(segmenter, vocabulary) for segmenter in segmenters)

@@ -16,7 +16,7 @@ from torch import nn
 from torch.export import Dim
 
 from engine.errors import InputError
-from notebooks.data_preparation import look_ahead_mask, padding_mask
+from notebooks.data_preparation import causal_mask, padding_mask
 
 
 class Reading(nn.Module):
@@ -39,7 +39,7 @@ class Writing(nn.Module):
         self.model = model
 
     def forward(self, tgt, memory, src):
-        mask = look_ahead_mask(tgt.shape[1], tgt.device)
+        mask = causal_mask(tgt.shape[1], tgt.device)
         hidden = self.model.decode(tgt, memory, padding_mask(src), mask)
         logits = self.model.generator(hidden[:, -1])
         own, cross = (

@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from notebooks.data_preparation import BOS, EOS, look_ahead_mask, pad_rows, padding_mask
+from notebooks.data_preparation import BOS, EOS, causal_mask, pad_rows, padding_mask
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
 WHEN = ("every day", "on Sunday", "after dinner", "in the evening")
@@ -67,7 +67,7 @@ def write(model, target, ids, own, cross, longest=60):
     """Greedy translations of ids (B, S) under these masks: texts."""
     memory, text = model.encode(ids, own), torch.full_like(ids[:, :1], BOS)
     for length in range(1, longest + 1):
-        states = model.decode(text, memory, cross, look_ahead_mask(length, ids.device))
+        states = model.decode(text, memory, cross, causal_mask(length, ids.device))
         scores = model.generator(states[:, -1])
         scores[:, :EOS] = -torch.inf  # PAD, UNK and BOS are never written
         text = torch.cat([text, scores.argmax(dim=-1, keepdim=True)], dim=1)

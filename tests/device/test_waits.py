@@ -42,7 +42,7 @@ def steps_between(before):
     return [later - earlier for earlier, later in zip(before, before[1:])]
 
 
-@pytest.mark.parametrize("changes", [{}, {"accumulate": 3}, {"dtype": "bfloat16"}])
+@pytest.mark.parametrize("changes", [{}, {"grad_accum_steps": 3}, {"dtype": "bfloat16"}])
 @pytest.mark.parametrize("logits", [wrapped_loss.most_logits(), 10_000])
 def test_a_training_step_never_waits(small_data, tmp_path, monkeypatch, changes, logits):
     """The whole loop from one step to the next, batches included, but for the log's records."""
