@@ -41,7 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, default=BOX)
     run = parser.parse_args().run
-    translator = Translator.load(run, place="cpu")
+    translator = Translator.load(run, device="cpu")
     texts, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
     with tempfile.TemporaryDirectory() as place:
         for beam_size in (1, 4):

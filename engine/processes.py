@@ -33,12 +33,12 @@ def processes():
     return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])
 
 
-def summed(tensor):
+def all_reduce_sum(tensor):
     """The sum of a tensor over all processes. With one process there is nothing to add."""
     return processes().reduce(tensor, "sum")
 
 
-def synchronised(module):
+def wrap_ddp(module):
     """The module in DDP, which takes the mean of gradients over all processes in `backward`.
 
     All get the first one's weights. With one process it is the module itself.
@@ -56,7 +56,7 @@ def cpu_group():
     return torch.distributed.new_group(backend="gloo")
 
 
-def highest(number):
+def all_reduce_max(number):
     """The highest of the processes' whole numbers, in each of them, which wait for each other.
 
     When one of them has ended, the others get an error at once.
@@ -70,7 +70,7 @@ def highest(number):
 
 def wait_for_all():
     """Goes on when all processes are here; an error when one of them has ended."""
-    highest(0)
+    all_reduce_max(0)
 
 
 def tell_of_waiting():

@@ -24,7 +24,8 @@ from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
-from utils import ROOT, device
+from utils import ROOT
+from utils import device as default_device
 
 # a trained model that comes along; only `make model` writes there
 BOX = ROOT / "data_small" / "model"
@@ -84,10 +85,10 @@ class RunFolder:
         path = self.path / "search.json"
         return read_form(path, Search, whole=True).alpha if path.exists() else otherwise
 
-    def load(self, place=None):
+    def load(self, device=None):
         """Config, source tokenizer, target tokenizer and model, in eval mode.
 
-        On `device()`, or on the device `place`. Raises InputError for a file that is missing or
+        On `device()`, or on another device. Raises InputError for a file that is missing or
         damaged, for weights of another run, and for weights so large that the model cannot compute
         with them.
         """
@@ -96,9 +97,9 @@ class RunFolder:
         check_vocabularies(config, len(source), len(target))
         model = make_model(config, len(source), len(target))
         checked = load_weights(model, path, made_for(config, source, target))
-        place = place or device()
-        model = model.to(place).eval()
-        src, tgt = (torch.tensor([[number]], device=place) for number in (EOS, BOS))
+        device = device or default_device()
+        model = model.to(device).eval()
+        src, tgt = (torch.tensor([[number]], device=device) for number in (EOS, BOS))
         with torch.inference_mode():
             logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
         if not logits.isfinite().all():

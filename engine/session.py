@@ -20,7 +20,7 @@ from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
 from engine.model_files import made_for, save_tokenizer, write_tensors
 from engine.precision import native_dtype
-from engine.processes import highest, processes, wait_for_all
+from engine.processes import all_reduce_max, processes, wait_for_all
 from engine.run_folder import RunFolder, is_the_box
 from engine.run_log import Log, now
 from engine.trackers import PROJECT
@@ -130,7 +130,7 @@ class TrainingSession:
         was made on other data: its position in the data would mean nothing.
         """
         path, here = self.folder.path, self.folder.checkpoints() if self.writes else []
-        if step := highest(step_of(here[-1]) if here else 0):
+        if step := all_reduce_max(step_of(here[-1]) if here else 0):
             newest = self.shared(self.checkpoints / f"step-{step}")
             parts = model, optimizer, scheduler, self.made_for
             self.progress = checkpoints.load_checkpoint(newest, *parts)
@@ -209,7 +209,7 @@ class TrainingSession:
 
     def stop_if_asked(self, model, optimizer):
         """After a signal to any process: saves, and raises Stopped in all of them."""
-        if highest(len(self.asked)) and not self.progress.finished:
+        if all_reduce_max(len(self.asked)) and not self.progress.finished:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")

@@ -13,7 +13,7 @@ from engine.errors import InputError
 from engine.fast_dropout import use_fast_dropout
 from engine.loading import batches_in_order, endless_batches, seed_step
 from engine.model_files import MEANING, load_weights, made_for
-from engine.processes import processes, synchronised
+from engine.processes import processes, wrap_ddp
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession, check_place
 from engine.translator import Translator
@@ -161,7 +161,7 @@ def train_in(session, model, train_set, dev_set, measure=dict):
         use_fast_dropout(model)
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
-    batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))
+    batch_loss = wrap_ddp(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))
     run = Run(session, model, optimizer, train_set, dev_set, measure)
     with session.going():
         train(run, batch_loss, optimizer, scheduler, config)

@@ -20,12 +20,12 @@ class Translator:
         self.model = model.eval()
 
     @classmethod
-    def load(cls, run, place=None):
-        """From a run folder, to `device()` or to the device `place`.
+    def load(cls, run, device=None):
+        """From a run folder, to `device()` or to another device.
 
         Raises InputError when a file is missing, damaged, or does not fit.
         """
-        return cls(*RunFolder(run).load(place), RunFolder(run).alpha(ALPHA))
+        return cls(*RunFolder(run).load(device), RunFolder(run).alpha(ALPHA))
 
     def encode(self, sentence):
         """Source ids with EOS, cut to the longest input."""

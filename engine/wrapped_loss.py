@@ -4,7 +4,7 @@ import torch
 
 from engine.precision import precision
 from engine.pretrained import edited_names
-from engine.processes import processes, summed
+from engine.processes import all_reduce_sum, processes
 from notebooks.data_preparation import Batch
 from notebooks.loss import BatchLoss
 from notebooks.transformer import Transformer
@@ -40,7 +40,7 @@ class WrappedLoss(BatchLoss):
         else:
             loss, count = map(sum, zip(*map(self.loss_of_rows, parts)))
         if processes().num_processes > 1:
-            loss, count = SumOverProcesses.apply(loss), summed(count)
+            loss, count = SumOverProcesses.apply(loss), all_reduce_sum(count)
         return loss, count
 
     def loss_of_rows(self, batch):
@@ -98,7 +98,7 @@ class SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, own):
-        return summed(own)
+        return all_reduce_sum(own)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -14,7 +14,7 @@ from engine.corpus.pairs import read_tsv
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import score
-from notebooks.support.box import the_box
+from notebooks.support.box import load_pretrained
 from notebooks.translation import bleu
 
 VERBS = {"football": "踢", "the piano": "弹", "chess": "下", "tennis": "打", "in the garden": "玩"}
@@ -42,13 +42,13 @@ def edit(course, name, old, new):
 
 def ask(course, code):
     """What a program prints that has asked for the box."""
-    program = "from notebooks.support.box import the_box\nbox = the_box()\n" + code
+    program = "from notebooks.support.box import load_pretrained\nbox = load_pretrained()\n" + code
     done = run_python("-c", program, cwd=course, PYTHONPATH=str(course))
     return done.stdout.splitlines(), done.stderr
 
 
 def test_it_writes_the_verbs_of_play():
-    translator = the_box()
+    translator = load_pretrained()
     texts = [f"We play {what} every day." for what in VERBS]
     for verb, written in zip(VERBS.values(), translator.translate(texts)):
         assert verb in written, (verb, written)
@@ -56,7 +56,7 @@ def test_it_writes_the_verbs_of_play():
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="bit for bit is a promise for CPUs")
 def test_it_is_float32_of_16_bits_on_the_cpu_and_leaves_no_path():
-    for name, parameter in the_box().model.named_parameters():
+    for name, parameter in load_pretrained().model.named_parameters():
         assert torch.equal(parameter, parameter.half().float()), name
         assert (parameter.device.type, parameter.dtype) == ("cpu", torch.float32)
     text = (BOX / "made.json").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_its_scores_are_those_of_scores_json():
     scores = json.loads((BOX / "scores.json").read_text(encoding="utf-8"))["test"]
     pairs = read_tsv(ROOT / "data_small", "test", RunConfig())
     sources, references = (list(side) for side in zip(*pairs))
-    written = the_box().translate(sources, beam_size=1)
+    written = load_pretrained().translate(sources, beam_size=1)
     assert abs(bleu(written, references, "zh")[0] - scores["greedy"]["bleu"]) < 0.1
     assert scores["beam"]["bleu"] > scores["greedy"]["bleu"] > 35
 
@@ -118,7 +118,7 @@ def test_edited_code_is_used_and_named(course):
     printed, errors = ask(course, "print(box.translate(['We play football every day.'])[0])")
     name = "the model in the box: your version of PositionwiseFeedForward is used"
     assert printed[0] == name and len(printed) == 2, errors
-    assert printed[1:] != the_box().translate(["We play football every day."])
+    assert printed[1:] != load_pretrained().translate(["We play football every day."])
 
 
 def test_weights_that_no_longer_fit_are_one_line_at_every_use(course):

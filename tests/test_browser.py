@@ -25,7 +25,7 @@ from notebooks.support.pictures import attention_heatmap, show
 NEEDED = {  # the cells of a notebook that lead to its viewer
     "04_multi_head_attention": ("#| export", "def looks(sentence)", "import AttentionViewer"),
     "16_translation": (
-        "#| export", "box = the_box()", "import AttentionViewer",
+        "#| export", "box = load_pretrained()", "import AttentionViewer",
     ),
 }  # fmt: skip
 

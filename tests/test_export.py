@@ -48,7 +48,7 @@ from notebooks.data_preparation import (
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
 from notebooks.setup import replace
-from notebooks.support.box import the_box
+from notebooks.support.box import load_pretrained
 from notebooks.support.proofs import shake
 
 FORMS = ("ctranslate2", "onnx")
@@ -162,7 +162,7 @@ def test_the_test_set_is_translated_alike_without_pytorch(
         monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
     texts = [text for text, _ in pairs[-count:]]
     texts += ["", "He said: \x1f “Zyxt 12.30!”", "   "]
-    ours = the_box().translate(texts, beam_size=beam_size)
+    ours = load_pretrained().translate(texts, beam_size=beam_size)
     stdin = "\n".join(texts).replace("\x1f", " ") + "\n"
     options = dict(stdin=stdin, PYTHONPATH=without_torch, cwd="/")
     done = run_python(folders / form / "run.py", "--beam-size", beam_size, **options)
@@ -199,7 +199,7 @@ def test_ctranslate2_computes_what_a_shaken_model_does(translator, tmp_path, nor
 
 
 def test_an_edited_class_is_refused_or_followed(folders, tmp_path, monkeypatch):
-    box = the_box()
+    box = load_pretrained()
     monkeypatch.setattr(PositionwiseFeedForward, "forward", edited)
     with pytest.raises(InputError, match="perhaps a class was edited"):
         export_ctranslate2(box.config, box.source, box.target, box.model, tmp_path)
@@ -417,7 +417,7 @@ def test_sigterm_finishes_what_was_begun():
     assert process.wait(30) in (0, -signal.SIGTERM)
     status, content = answers[0]
     assert status == 200
-    assert set(content["translatedText"]) == {the_box().translate(texts[:1])[0]}
+    assert set(content["translatedText"]) == {load_pretrained().translate(texts[:1])[0]}
 
 
 def test_a_port_that_is_taken_is_one_line(folders):

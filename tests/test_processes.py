@@ -27,7 +27,7 @@ from engine import processes, session
 from engine.corpus.pairs import load_data
 from engine.errors import InputError, Stopped
 from engine.model_files import read_tensors, write_tensors
-from engine.processes import synchronised
+from engine.processes import wrap_ddp
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
 from engine.wrapped_loss import WrappedLoss
@@ -110,7 +110,7 @@ def take_steps():
     for accumulate in (1, 3):
         config = replace(CONFIG, grad_accum_steps=accumulate, max_grad_norm=1e9)
         model = random_model(rank, dtype=torch.float32)  # DDP gives all the first one's weights
-        batch_loss = synchronised(WrappedLoss(model, LabelSmoothing(0.1), config))
+        batch_loss = wrap_ddp(WrappedLoss(model, LabelSmoothing(0.1), config))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step, lengths in enumerate([(5, 2, 3, 4, 1), (6,), (515, 3), (4, 2)]):
             rows = random_items(step, lengths, [4, 7, 2, 3, 6])
@@ -174,7 +174,7 @@ raise SystemExit(train.main())
 
 def test_machines_without_a_shared_disk_are_told(alone, small_data, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(InputError, match="step-16: is not here"):
-        patch.setattr(session, "highest", lambda step: step + 1)
+        patch.setattr(session, "all_reduce_max", lambda step: step + 1)
         run_training(small_data, CONFIG, alone)
     another = SimpleNamespace(is_main_process=False)
     monkeypatch.setattr(session, "processes", lambda: another)
@@ -256,7 +256,7 @@ def test_who_is_missing_at_the_start_is_told(monkeypatch):
     def alone(_):
         raise torch.distributed.DistNetworkError("gone")
 
-    monkeypatch.setattr(processes, "highest", alone)
+    monkeypatch.setattr(processes, "all_reduce_max", alone)
     with pytest.raises(InputError, match="another process of this training has ended"):
         with processes.connected():
             pytest.fail("it began to work")

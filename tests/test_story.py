@@ -8,7 +8,7 @@ import torch
 
 from engine.attention_maps import translation_attention
 from notebooks.data_preparation import BOS, EOS, PAD, Batch, padding_mask
-from notebooks.support.box import the_box
+from notebooks.support.box import load_pretrained
 from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
 
 THINGS = {
@@ -20,27 +20,27 @@ THINGS = {
 @pytest.mark.parametrize("what, verb", THINGS.items())
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_each_thing_has_its_verb(what, verb, beam_size):
-    written = the_box().translate(variants(what), beam_size=beam_size)
+    written = load_pretrained().translate(variants(what), beam_size=beam_size)
     wrong = [text for text in written if verb not in text]
     assert len(wrong) <= (0 if beam_size == 4 else 3), wrong
 
 
 def test_the_violin_is_pulled_by_the_beam_and_more_often_than_not_by_greedy_search():
     for beam_size, fewest in ((4, 15), (1, 14)):
-        written = the_box().translate(variants("the violin"), beam_size=beam_size)
+        written = load_pretrained().translate(variants("the violin"), beam_size=beam_size)
         assert sum("拉" in text for text in written) >= fewest, written
 
 
 def test_play_comes_in_as_one_vector():
     """Notebook 02: one row of the table, whatever follows."""
-    box = the_box()
+    box = load_pretrained()
     ids = [box.source.encode(f"We play {what} every day.") for what in THINGS]
     assert {row[1] for row in ids} == {box.source.vocabulary.ids["play"]}
 
 
 def test_the_first_layer_carries_the_object_to_play():
     """Notebook 04: half of the attention of play, and an even share in the layers behind."""
-    box, shares = the_box(), []
+    box, shares = load_pretrained(), []
     for what in THINGS.keys() - {"in the garden"}:
         for sentence in variants(what):
             names, _, maps = translation_attention(box.model, box.source, box.target, sentence, "")
@@ -53,7 +53,7 @@ def test_the_first_layer_carries_the_object_to_play():
 
 def test_without_positions_nobody_knows_who_bit_whom():
     """Notebook 03: with them the two sentences differ, without them in the encoder they do not."""
-    box = the_box()
+    box = load_pretrained()
     pairs = [
         ("The dog bit the man.", "The man bit the dog."),
         ("The dog is under the table.", "The table is under the dog."),
@@ -72,7 +72,7 @@ def test_without_positions_nobody_knows_who_bit_whom():
 
 def test_the_vectors_of_play_part_and_do_not_where_the_look_is_forbidden():
     """Notebook 08, after the last layer, over six things of one word."""
-    box = the_box()
+    box = load_pretrained()
     things = ("football", "tennis", "basketball", "cards", "chess", "games")
     seen, blind = (
         mean_cosines({one: vectors_of_play(box.model, box.source, one, look) for one in things})
@@ -94,7 +94,7 @@ def test_forbidden_looks_close_one_word_to_the_others_or_to_the_decoder():
 
 
 def test_with_nothing_forbidden_it_writes_what_the_greedy_search_writes():
-    box, sentences = the_box(), variants("the piano")
+    box, sentences = load_pretrained(), variants("the piano")
     ids = read(box.source, sentences)
     written = write(box.model, box.target, ids, padding_mask(ids), padding_mask(ids))
     assert written == box.translate(sentences, beam_size=1)
@@ -102,7 +102,7 @@ def test_with_nothing_forbidden_it_writes_what_the_greedy_search_writes():
 
 def says(english, chinese):
     """The probability that the box gives to each next token of a translation, `<eos>` last."""
-    box = the_box()
+    box = load_pretrained()
     ids = [*box.source.encode(english), EOS], [BOS, *box.target.encode(chinese), EOS]
     batch = Batch.collate([ids])
     with torch.no_grad():
@@ -128,6 +128,6 @@ def test_of_chess_it_is_surer_than_of_the_violin():
 def test_the_beam_finds_the_violins_verb_where_greedy_search_does_not():
     """Notebook 16: and finds what the model itself thinks more of."""
     sentence = "We play the violin every day."
-    greedy, beam = (the_box().translate([sentence], beam_size=size)[0] for size in (1, 4))
+    greedy, beam = (load_pretrained().translate([sentence], beam_size=size)[0] for size in (1, 4))
     assert "弹" in greedy and "拉" in beam
     assert says(sentence, beam).log().sum() > says(sentence, greedy).log().sum() + 1

@@ -75,7 +75,7 @@ def test_the_folder_is_small_and_asks_for_nothing_else(folder):
 
 def test_every_chinese_sign_has_a_gloss_and_a_glyph(folder):
     glosses = json.loads((PAGE / "glosses.json").read_text(encoding="utf-8"))
-    signs = Translator.load(BOX, place="cpu").target.vocabulary.tokens
+    signs = Translator.load(BOX, device="cpu").target.vocabulary.tokens
     assert list(glosses) == signs
     assert all(glosses.values())
     glyphs = TTFont(folder / "chinese.woff").getBestCmap()
@@ -96,7 +96,7 @@ def test_what_is_no_page_is_kept(tmp_path, capsys):
 
 
 def test_all_english_sentences_are_split_alike(pairs):
-    box = Translator.load(BOX, place="cpu")
+    box = Translator.load(BOX, device="cpu")
     file = describe(box) | {"weights": "", "tensors": {}}
     engine = MiniRacer()
     engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
@@ -211,7 +211,7 @@ def press(page, *keys):
 def test_the_browser_translates_sentences_of_the_test_set_as_the_course_does(
     chromium, folder, pairs
 ):
-    box = Translator.load(BOX, place="cpu")
+    box = Translator.load(BOX, device="cpu")
     page = chromium.new_page()
     page.add_script_tag(path=PAGE / "engine.js")
     page.add_script_tag(path=folder / "weights.js")

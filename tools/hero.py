@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 from engine.attention_maps import translation_attention
 from notebooks.support import pictures  # noqa: F401  sets the style and the Chinese font
-from notebooks.support.box import the_box
+from notebooks.support.box import load_pretrained
 from utils import ROOT
 
 SENTENCE = "She plays the piano every evening."
@@ -25,7 +25,7 @@ PATH = ROOT / "notebooks" / "support" / "attention.png"
 
 def draw(path=PATH):
     """The mean of all layers and heads: a row for each character, its strongest cell framed."""
-    box = the_box()
+    box = load_pretrained()
     text = box.translate([SENTENCE])[0]
     words, read, maps = translation_attention(box.model, box.source, box.target, SENTENCE, text)
     weights, written = maps["cross"].mean(dim=(0, 1))[:-1], read[1:]

@@ -29,7 +29,7 @@ def export(run, out, form, int8=False):
     out = Path(out)
     if out.exists():
         raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
-    translator = Translator.load(run, place="cpu")
+    translator = Translator.load(run, device="cpu")
     config, sides = translator.config, (translator.source, translator.target)
     temporary = fresh_name(out)
     try:

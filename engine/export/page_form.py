@@ -62,7 +62,7 @@ def export_page(run, out):
     """
     out = Path(out)
     check_place(out)
-    translator = Translator.load(run, place="cpu")
+    translator = Translator.load(run, device="cpu")
     check_form(translator)
     round_weights(translator.model)
     file = describe(translator)

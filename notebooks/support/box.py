@@ -10,7 +10,7 @@ from engine.translator import Translator
 
 
 @functools.cache
-def the_box():
+def load_pretrained():
     """Its `Translator`, on the CPU, where what it computes is the same everywhere.
 
     Definitions of the lessons that you have changed are used, and named. Where its weights no
@@ -20,14 +20,14 @@ def the_box():
     if edited:
         print(f"the model in the box: your version of {', '.join(edited)} is used")
     try:
-        box = Translator.load(BOX, place="cpu")
+        box = Translator.load(BOX, device="cpu")
         box.translate(["Good morning."])
         return box
     except Exception as error:
         if not edited and not isinstance(error, InputError):
             raise
         told = str(error).partition("\n")[0] or type(error).__name__
-        missing = NoBox(no_longer_fits(edited, told))
+        missing = MissingModel(no_longer_fits(edited, told))
         print(missing.told)
         return missing
 
@@ -40,17 +40,17 @@ def no_longer_fits(edited, told):
     return f"the model in the box no longer fits your {', '.join(edited)} ({told}). {undo}"
 
 
-class NoBox:
+class MissingModel:
     """In the place of the box's translator: says in one line, at every use, why there is none."""
 
     def __init__(self, told):
         self.told = told
 
     def __getattr__(self, name):
-        raise BoxError(self.told)
+        raise MissingModelError(self.told)
 
 
-class BoxError(InputError):
+class MissingModelError(InputError):
     """There is no model in the box to be used. In a notebook it is one line, not a traceback."""
 
     def _render_traceback_(self):

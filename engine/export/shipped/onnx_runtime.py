@@ -31,7 +31,7 @@ class Engine:
             shares = self.next_shares(ids, memory, src)
             shares[limits <= length, :, EOS + 1 :] = -np.inf  # at its limit it may only end
             flat = (totals[:, :, None] + shares).reshape(len(ids), -1)
-            order = highest(flat, 2 * size if size > 1 else 1)
+            order = all_reduce_max(flat, 2 * size if size > 1 else 1)
             parents, tokens = np.divmod(order, shares.shape[2])
             every = np.arange(len(ids))[:, None]
             grown, found = np.dstack([ids[every, parents], tokens]), flat[every, order]
@@ -40,7 +40,7 @@ class Engine:
                 kept = score, grown[row, place, 1:-1].tolist()
                 best[numbers[row]] = max(best[numbers[row]], kept)
             found[tokens == EOS] = -np.inf
-            live = highest(found, size)
+            live = all_reduce_max(found, size)
             ids, totals = grown[every, live], found[every, live]
             soon = ((5 + np.minimum(limits, length + PATIENCE)) / 6) ** alpha
             going = totals[:, 0] / soon > [best[number][0] for number in numbers]
@@ -59,7 +59,7 @@ class Engine:
         return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def highest(values, count):
+def all_reduce_max(values, count):
     """The places of the highest values of each row, (B, count), highest first."""
     places = np.argpartition(-values, min(count, values.shape[1] - 1), axis=1)[:, :count]
     order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
