@@ -62,7 +62,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
 .PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels chinese student grade
-QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box importer notebooks pictures stream tidy utils))
+QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box fast_dropout importer notebooks pictures run_config stream tidy utils))
 check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
