@@ -1,20 +1,9 @@
-"""The model in the box, data_small/model: when programs translate with it, and which definitions
-of the lessons are still those that it was made with. `make model` makes it anew."""
+"""The model in the box, data_small/model: when programs translate with it."""
 
-import ast
-import functools
-import hashlib
 import sys
 
-from engine.files import read_json
 from engine.run_folder import BOX, RunFolder
-from notebooks import FOLDER, export_cells
 from utils import ROOT
-
-# what the functions and classes of the lessons are in the course: `make notebooks` writes it
-DEFINITIONS = ROOT / "engine" / "definitions.json"
-# the lessons that translating uses
-TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 
 
 def default_run():
@@ -29,46 +18,3 @@ def default_run():
     steps = "make run trains one of your own" if not run.path.exists() else "it is not finished"
     print(f"translating with the model in the box, {BOX}: no runs/small ({steps})", file=sys.stderr)
     return BOX
-
-
-# which definitions are no longer the course's
-
-
-def definitions(path):
-    """{name: digest} of the functions and classes in a notebook's export cells.
-
-    Of what they do: comments, docstrings and line ends are left out.
-    """
-    digests = {}
-    for _, source in export_cells(path):
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                text = ast.unparse(without_docstrings(node))
-                digests[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return digests
-
-
-def without_docstrings(tree):
-    """The tree of a definition, changed: none of its functions and classes has a docstring."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
-
-
-def all_definitions():
-    """`definitions` of every lesson that translating uses: {notebook: {name: digest}}."""
-    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    return {path.stem: definitions(path) for path in paths if path.name.startswith(TRANSLATING)}
-
-
-@functools.cache
-def edited_names():
-    """The names of functions and classes that are not as the course has them, or are new."""
-    ours = read_json(DEFINITIONS)
-    return [
-        name
-        for notebook, found in all_definitions().items()
-        for name, digest in found.items()
-        if ours.get(notebook, {}).get(name) != digest
-    ]

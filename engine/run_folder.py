@@ -19,6 +19,7 @@ from engine.checkpoints import Progress, find_checkpoints
 from engine.checks import check_fields, check_vocabularies
 from engine.errors import InputError
 from engine.files import read_form
+from engine.fused_attention import use_fused_attention
 from engine.model_files import load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
 from engine.run_log import read_log
@@ -97,8 +98,10 @@ class RunFolder:
         check_vocabularies(config, len(source), len(target))
         model = make_model(config, len(source), len(target))
         checked = load_weights(model, path, made_for(config, source, target))
-        device = device or default_device()
+        device = torch.device(device or default_device())
         model = model.to(device).eval()
+        if device.type != "cpu":
+            use_fused_attention(model)
         src, tgt = (torch.tensor([[number]], device=device) for number in (EOS, BOS))
         with torch.inference_mode():
             logits = model(src, tgt, padding_mask(src), padding_mask(tgt))

@@ -11,6 +11,7 @@ from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
 from engine.errors import InputError
 from engine.fast_dropout import use_fast_dropout
+from engine.fused_attention import use_fused_attention
 from engine.loading import batches_in_order, endless_batches, seed_step
 from engine.model_files import MEANING, load_weights, made_for
 from engine.processes import processes, wrap_ddp
@@ -159,6 +160,8 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     config = session.config
     if device().type == "cpu":
         use_fast_dropout(model)
+    else:
+        use_fused_attention(model)
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
     batch_loss = wrap_ddp(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))

@@ -2,8 +2,8 @@
 
 import torch
 
+from engine.definitions import edited_names
 from engine.precision import precision
-from engine.pretrained import edited_names
 from engine.processes import all_reduce_sum, processes
 from notebooks.data_preparation import Batch
 from notebooks.loss import BatchLoss

@@ -9,7 +9,7 @@ from conftest import DEVICE, ROOT, run_python
 
 import train
 import translate
-from engine import pretrained
+from engine import definitions, pretrained
 from engine.corpus.pairs import read_tsv
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
@@ -75,8 +75,8 @@ def test_its_scores_are_those_of_scores_json():
 
 def test_the_list_of_definitions_is_that_of_the_lessons():
     """After an edit of a lesson of the course: `make notebooks`, or tools/model.py --exports."""
-    assert json.loads(pretrained.DEFINITIONS.read_text()) == pretrained.all_definitions()
-    assert pretrained.edited_names() == []
+    assert json.loads(definitions.DEFINITIONS.read_text()) == definitions.all_definitions()
+    assert definitions.edited_names() == []
 
 
 def test_without_a_run_the_box_translates_and_says_so(course):

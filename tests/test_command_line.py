@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -137,7 +138,7 @@ except SystemExit as end:
 """
     done = run_python("-c", program)
     assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
-    options = ["--" + name.replace("_", "-") for name in RunConfig.__dataclass_fields__]
+    options = ["--" + field.name.replace("_", "-") for field in fields(RunConfig)]
     assert [option for option in options if option not in done.stdout] == []
     assert "what a source token is" in done.stdout  # the comments beside the fields
 

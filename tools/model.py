@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
+from engine.definitions import DEFINITIONS, all_definitions
 from engine.errors import InputError, run_command
 from engine.files import read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
-from engine.pretrained import DEFINITIONS, all_definitions
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import score

@@ -3,8 +3,8 @@ translate with before anything is trained."""
 
 import functools
 
+from engine.definitions import edited_names
 from engine.errors import InputError
-from engine.pretrained import edited_names
 from engine.run_folder import BOX
 from engine.translator import Translator
 
