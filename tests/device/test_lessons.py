@@ -15,10 +15,7 @@ from nbclient import NotebookClient
 # what trains for minutes is shortened
 SHORTER = {
     "15": [
-        (
-            "steps=900,\n                 eval_steps=150",
-            "steps=30, eval_steps=10, bleu_sentences=10",
-        ),
+        ("steps=2000, eval_steps=400", "steps=30, eval_steps=10, bleu_sentences=10"),
         ('records[-1]["dev_loss"] < 2.5', 'records[-1]["dev_loss"] < 8'),
         ("(0, 400, 1200, config.steps)", "(0, 10, 20, config.steps)"),
         ("(400, 1200, 2000)", "(10, 20, 30)"),

@@ -29,9 +29,9 @@ def counted_before_each(owner, name, monkeypatch):
     """
     function, before = getattr(owner, name), []
 
-    def counting(*arguments):
+    def counting(*arguments, **named):
         before.append(waited.total())
-        return function(*arguments)
+        return function(*arguments, **named)
 
     monkeypatch.setattr(owner, name, counting)
     with simulated.waits() as waited:
