@@ -74,7 +74,7 @@ def status_of(command, argv):
 
 
 def tell(text, status):
-    """Prints a program's last line on standard error, where that is possible. Gives the status."""
+    """Prints a program's last line on standard error, if it can be. Returns the status."""
     for stream, line in ((sys.stderr, f"{text}\n"), (sys.stdout, "")):
         try:
             print(end=line, file=stream, flush=True)

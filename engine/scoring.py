@@ -21,7 +21,7 @@ ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
     """Translates a split greedily and with a beam, and measures both.
 
-    Gives (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
+    Returns (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
     alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
     as `read_tsv` does.
     """

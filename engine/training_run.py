@@ -112,7 +112,7 @@ def tell_start(start, train_set, dev_loss):
 class Run:
     """What notebook 15's `train` needs of a run besides the model, from a `TrainingSession`.
 
-    `measure()` gives further entries for the record of an evaluation.
+    `measure()` returns further entries for the record of an evaluation.
     """
 
     def __init__(self, session, model, optimizer, train_set, dev_set, measure):
@@ -155,7 +155,7 @@ class Run:
 def train_in(session, model, train_set, dev_set, measure=dict):
     """Trains to the end of a `TrainingSession`, from where it stands. Returns all records.
 
-    `measure()` gives further entries for the record of an evaluation.
+    `measure()` returns further entries for the record of an evaluation.
     """
     config = session.config
     if device().type == "cpu":

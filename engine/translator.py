@@ -34,7 +34,7 @@ class Translator:
     def translate(self, sentences, beam_size=4, alpha=None, batch_size=64, first=1, bar=None):
         """One translation for each sentence, in their order. beam_size 1 is greedy search.
 
-        An empty sentence gives an empty one. One that is too long is cut; stderr says which, the
+        An empty sentence returns an empty one. One that is too long is cut; stderr says which, the
         first of them being line `first`. `bar` is of tqdm and counts sentences. Raises InputError
         for weights with which the model gives no probabilities.
         """
