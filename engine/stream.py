@@ -18,8 +18,8 @@ def translate_lines(load, texts=(), path=None):
 
     `load` returns the function that translates a list of texts; it takes its time, so reading
     begins before. Each line is answered as it comes, and many together where many wait, so memory
-    does not grow with their number. Raises InputError for bytes that are not UTF-8, before any work where a
-    file holds them, and when there is nothing to translate or nowhere to write.
+    does not grow with their number. Raises InputError for bytes that are not UTF-8, before any work
+    where a file holds them, and when there is nothing to translate or nowhere to write.
     """
     if not texts and not path and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")

@@ -137,3 +137,27 @@ def test_links_of_the_pages_lead_somewhere(page):
 def test_each_notebook_ends_with_a_link_to_the_next():
     for path, following in itertools.pairwise(NOTEBOOKS):
         assert f"({following.name})" in READ[path].cells[-1].source, path.name
+
+
+def bound(node):
+    """The names that a statement binds, each with the kind of thing."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name, "definition"
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((name.asname or name.name, "definition") for name in node.names)
+    elif isinstance(node, ast.Assign | ast.For):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for part in (part for target in targets for part in ast.walk(target)):
+            if isinstance(part, ast.Name):
+                yield part.id, "value"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_name_means_one_kind_of_thing(path):
+    """Else a cell that is run again, after a later one, finds a function where it had a list."""
+    kinds = {}
+    for cell in code_cells(nbformat.read(path, as_version=4)):
+        for node in ast.parse(cell.source).body:
+            for name, kind in bound(node):
+                if name != "_":
+                    assert kinds.setdefault(name, kind) == kind, (name, cell.source[:60])
