@@ -15,7 +15,7 @@ class FusedAttention(MultiHeadAttention):
 
     def attend(self, query, key, value, mask):
         if self.keep_weights:
-            return super().attend(query, key, value, mask)
+            return MultiHeadAttention.attend(self, query, key, value, mask)
         return F.scaled_dot_product_attention(query, key, value, mask)
 
 
