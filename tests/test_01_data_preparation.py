@@ -284,6 +284,12 @@ def test_batches_hold_each_row_once_within_the_limit(lengths, seed, count, start
     assert together == [sorted(rows) for rows in batches[start:]]
 
 
+def test_a_sentence_longer_than_a_batch_is_a_batch_of_its_own():
+    for lengths in ([(70, 3)], [(3, 70), (2, 3)], [(2, 3), (80, 70), (3, 90)]):
+        batches = TokenBatchSampler(np.array(lengths), 64, shuffle=False).batches()
+        assert sorted(map(len, batches)) == [1] * len(lengths)
+
+
 def test_batches_are_redrawn_each_epoch_from_the_seed():
     array = np.array([(5, 5), (5, 6)] * 200)
     first, again, other = (TokenBatchSampler(array, 64, seed) for seed in (0, 0, 1))

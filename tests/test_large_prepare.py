@@ -357,7 +357,8 @@ def test_every_step_is_counted(tmp_path):
     "src, tgt, pair, reason",
     [
         ("en", "de", ("A house.", "Ein Haus."), None),
-        ("en", "de", ("A house.", "Haus" * 9), "length ratio"),
+        ("en", "de", ("A house.", "Haus" * 8), None),
+        ("en", "de", ("A house.", "Haus" * 8 + "e"), "length ratio"),
         ("en", "de", ("A house.", "12345."), "wrong script"),
         ("zh", "en", ("你好。", "Good morning to you."), None),
         ("zh", "en", ("一二三四五", "four"), "length ratio"),
