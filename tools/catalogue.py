@@ -30,13 +30,21 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
 PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small/model/README.md",
          "data_large/README.md")  # fmt: skip
+VIEWER = "engine/export/page/attention_viewer.js"  # stands in notebooks and on pages, too
+SCRIPTS = sorted((ROOT / VIEWER).parent.glob("*.js"))
+# of the translating page, which has its words with it
+PAGE_FILES = ("engine/export/page/index.html",
+              *(path.relative_to(ROOT).as_posix() for path in SCRIPTS))  # fmt: skip
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
-SITE = ("tools/pages_layout.html.j2", "tools/pages.html.j2", "tools/pages_index.html.j2",
-        "tools/pages_text.py", "tools/pages_map.py", "tools/pages.py",
-        "engine/export/page/index.html", "engine/export/page/page.js",
-        "engine/export/page/attention_viewer.js")  # fmt: skip
-PAGE_FILES = SITE[-3:]  # of the translating page, which has its words with it
-VIEWER = SITE[-1]  # stands in notebooks and on pages, too
+SITE = (
+    "tools/pages_layout.html.j2",
+    "tools/pages.html.j2",
+    "tools/pages_index.html.j2",
+    "tools/pages_text.py",
+    "tools/pages_map.py",
+    "tools/pages.py",
+    *PAGE_FILES,
+)
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|\b(?:said|claim) = "([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 FENCE = re.compile(r"^(```|\$\$)")

@@ -35,8 +35,8 @@ from notebooks.transformer import greedy_search
 from utils import ROOT
 
 PAGE = ROOT / "engine" / "export" / "page"
-VIEWER = PAGE / "attention_viewer.js"
-PARTS = ("index.html", "page.css", "engine.js", "page.js", "words.json")
+SCRIPTS = ("engine.js", "attention_viewer.js", "shown.js", "words.js", "reading.js", "writing.js",
+           "searching.js", "breaking.js", "two_models.js", "page.js")  # fmt: skip
 FILES = ("index.html", "weights.js", "chinese.woff")
 PLAYED = {
     "chess": "We play chess.",
@@ -192,11 +192,10 @@ def compared_sentences(translator, examples):
 
 def page():
     """The text of index.html: its style and its scripts stand in it."""
-    text = {name: (PAGE / name).read_text(encoding="utf-8") for name in PARTS}
-    scripts = [text["engine.js"], VIEWER.read_text(encoding="utf-8"), text["page.js"]]
-    filled = text["index.html"].replace("/*STYLE*/", text["page.css"])
-    filled = filled.replace("/*WORDS*/", text["words.json"].strip())
-    return filled.replace("/*SCRIPT*/", "\n".join(scripts))
+    read = lambda name: (PAGE / name).read_text(encoding="utf-8")
+    filled = read("index.html").replace("/*STYLE*/", read("page.css"))
+    filled = filled.replace("/*WORDS*/", read("words.json").strip())
+    return filled.replace("/*SCRIPT*/", "\n".join(map(read, SCRIPTS)))
 
 
 def compare(translator, file, sentences):
