@@ -7,6 +7,7 @@ from functools import partial
 import autocorrect_py
 import catalogue
 import grade
+import grading
 import nbformat
 import pytest
 import student
@@ -183,10 +184,10 @@ def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
         assert "参考答案</summary>" not in path.read_text(encoding="utf-8"), path.name
         if path.stem != "05_layer_norm":
             path.unlink()
-    exercise = grade.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
+    exercise = grading.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
     path = place / "notebooks" / "05_layer_norm.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    (hole, *_) = grade.tagged(notebook.cells, "exercise")
+    (hole, *_) = grading.tagged(notebook.cells, "exercise")
     hole.source = exercise.solution
     nbformat.write(notebook, path)
     grade.main([str(place)])

@@ -5,10 +5,10 @@ And a typical wrong answer is refused with a hint.
 
 import ast
 
-import grade
+import grading
 import nbformat
 import pytest
-from grade import NOTEBOOKS, exercises
+from grading import NOTEBOOKS, exercises
 
 import utils
 
@@ -71,14 +71,14 @@ WRONG = {
 def exercise(request):
     notebook, number = request.param
     path = NOTEBOOKS[int(notebook)]
-    cells = grade.other_cells(nbformat.read(path, as_version=4).cells)
-    names = grade.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
+    cells = grading.other_cells(nbformat.read(path, as_version=4).cells)
+    names = grading.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
     return request.param, names, exercises(path)[number - 1]
 
 
 def answer(names, code, check, capsys):
     """What the check prints about this code."""
-    grade.verdict(names, code, check, utils.check)
+    grading.verdict(names, code, check, utils.check)
     return capsys.readouterr().out.strip()
 
 

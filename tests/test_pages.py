@@ -18,7 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from conftest import NOTEBOOKS, find_browser, start_with_ctrl_c
 from fontTools.ttLib import TTFont
-from grade import FOLDED, exercises
+from grading import FOLDED, exercises
 from pages_text import drawing_cells, to_mathml, with_chinese_marked
 from playwright.sync_api import Error, expect, sync_playwright
 

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import copies
 import grade
+import grading
 import nbformat
 import pytest
 import student
 from conftest import ROOT, run_python
-from grade import NOTEBOOKS, exercises
+from grading import NOTEBOOKS, exercises
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
@@ -66,7 +67,7 @@ def fill(folder, name, *answers):
     """Writes answers into the exercises of a notebook; None leaves one as it is."""
 
     def change(cells):
-        for cell, answer in zip(grade.tagged(cells, "exercise"), answers):
+        for cell, answer in zip(grading.tagged(cells, "exercise"), answers):
             cell.source = cell.source if answer is None else answer
 
     edit(folder, name, change)
@@ -101,7 +102,7 @@ def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original
         code = lambda book: [cell.source for cell in book.cells if cell.cell_type == "code"]
         assert code(ours) == code(theirs)
         assert len(ours.cells) - len(theirs.cells) == len(exercises(path))
-        holes = [hole.source for hole in grade.tagged(theirs.cells, "exercise")]
+        holes = [hole.source for hole in grading.tagged(theirs.cells, "exercise")]
         assert holes == [exercise.hole for exercise in exercises(path)]
         for cell in theirs.cells:
             assert set(cell.metadata) <= {"tags"} and not cell.get("outputs")
@@ -114,7 +115,7 @@ def test_no_file_holds_a_solution_or_speaks_of_one(original):
     text = "\n".join(path.read_text(encoding="utf-8") for path in files if path.is_file())
     assert "<details>" not in text and "olution is folded" not in text
     cells = [cell.source for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells]
-    shown = "\n".join(cell for cell in cells if not cell.startswith(grade.FOLDED))
+    shown = "\n".join(cell for cell in cells if not cell.startswith(grading.FOLDED))
     for exercise in (exercise for path in NOTEBOOKS for exercise in exercises(path)):
         lines = map(str.strip, exercise.solution.splitlines())
         secret = [line for line in lines if line not in shown]
@@ -258,7 +259,7 @@ def test_a_filled_copy(original, tmp_path):
 
     # a check of one's own does not help, in the check's cell, the answer's or utils.py
     def own_checks(cells):
-        for cell in grade.tagged(cells, "check"):
+        for cell in grading.tagged(cells, "check"):
             cell.source = OWN_CHECK
 
     edit(copy, FEED_FORWARD, own_checks)
@@ -267,7 +268,7 @@ def test_a_filled_copy(original, tmp_path):
     text = utils.read_text(encoding="utf-8").replace('"not filled yet"', '"right"')
     utils.write_text(text, encoding="utf-8")
     # what cannot be graded
-    untag = lambda cells: grade.tagged(cells, "exercise")[0].metadata.clear()
+    untag = lambda cells: grading.tagged(cells, "exercise")[0].metadata.clear()
     edit(copy, "02_input_embedding", untag)
     (copy / "notebooks" / "12_label_smoothing.ipynb").unlink()
     (copy / "notebooks" / "14_optimizer_schedule.ipynb").write_text("{")
@@ -303,8 +304,10 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
     original, tmp_path, monkeypatch
 ):
     names = (POSITIONS, LAYER_NORM, FEED_FORWARD, SUBLAYER)
-    monkeypatch.setattr(grade, "LIMIT", 5)
-    monkeypatch.setattr(grade, "NOTEBOOKS", [path for path in NOTEBOOKS if path.stem in names])
+    monkeypatch.setattr(grading, "LIMIT", 5)
+    for module in (grade, grading):
+        some = [path for path in NOTEBOOKS if path.stem in names]
+        monkeypatch.setattr(module, "NOTEBOOKS", some)
     copy = handed_in(original, tmp_path / "ben", *names)
     fill(copy, POSITIONS, "import os\nos._exit(3)", stated(POSITIONS, 2, "exit()"))
     # an export cell that loops is waited for once, though two notebooks import it
@@ -374,10 +377,10 @@ def test_what_a_grading_process_sends_is_text_alone():
         ours, theirs = multiprocessing.Pipe()
         theirs.send_bytes(sent)
         with pytest.raises(EOFError):
-            grade.heard(ours)
+            grading.heard(ours)
     ours, theirs = multiprocessing.Pipe()
-    grade.say(theirs, "not yet. " + "好" * 100_000)
-    assert grade.heard(ours).startswith("not yet. 好")
+    grading.say(theirs, "not yet. " + "好" * 100_000)
+    assert grading.heard(ours).startswith("not yet. 好")
 
 
 def test_grading_is_in_utf_8_and_waits_for_no_half_a_message(original, tmp_path):

@@ -1,72 +1,27 @@
 """Grades filled copies of the course: `python tools/grade.py FOLDER... [--out grades.csv]`.
 
-A student's answer is the cell tagged `exercise`. It meets the check of this checkout's notebook,
-not the student's own, but the student's notebooks are what it imports: an edited class counts. Each
-notebook of a copy is graded in a process of its own. That guards against slips and endless loops,
-not against code that means harm: it runs what the students wrote with your rights, and such code
-can forge its own verdict. What comes back is text alone, as JSON.
+How an answer meets its check, and what that guards against, stands in grading.py.
 """
 
 import argparse
-import ast
 import csv
-import importlib
-import importlib.abc
-import importlib.util
 import io
-import json
-import multiprocessing
 import os
-import re
 import signal
 import sys
 from collections import Counter
-from contextlib import suppress
-from functools import cache
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
-from unittest.mock import MagicMock
 
 if __name__ == "__main__":  # a grading process imports the student's `notebooks`
     from engine.errors import run_command  # first: Ctrl-C is one line from here
 
-import nbformat
+from grading import NOTEBOOKS, STOPS, answers, exercises, not_importable, run_tasks
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
-LIMIT = 60  # seconds for one exercise, and for importing one notebook
-MEMORY = 32 << 30  # bytes of address space for a notebook, of which PyTorch alone maps several
-LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it whole or not at all
-# Windows has neither SIGHUP nor a mask, which a new process inherits
-STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
-mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
-# On Linux a process is forked from one that has PyTorch and nothing of a student. Elsewhere PyTorch
-# may not survive that.
-CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
 SIGNS = dict(zip(RESULTS, "+-.?"))  # of a result in the table of the class
 MISSED = 5  # exercises that the class is told about
-
-
-class Exercise(NamedTuple):
-    """An exercise of the course: three pieces of code."""
-
-    hole: str
-    check: str
-    solution: str
-
-
-class Task(NamedTuple):
-    """What the grading process is given for one exercise."""
-
-    notebook: str  # 05_layer_norm
-    cells: list  # code in which the answer finds its imports, functions and classes
-    answer: str
-    check: str
 
 
 class Grade(NamedTuple):
@@ -77,225 +32,6 @@ class Grade(NamedTuple):
     exercise: int
     result: str
     hint: str = ""
-
-
-def tagged(cells, tag):
-    """The cells that have this tag."""
-    return [cell for cell in cells if tag in cell.metadata.get("tags", [])]
-
-
-@cache
-def exercises(path):
-    """The exercises of a notebook of the course, in their order."""
-    cells = nbformat.read(path, as_version=4).cells
-    found = []
-    for number, cell in enumerate(cells):
-        if tagged([cell], "exercise"):
-            check, folded = cells[number + 2], cells[number + 3].source
-            whole = folded.startswith(FOLDED) and folded.endswith("\n\n</details>")
-            assert tagged([check], "check") and whole, path
-            solution = re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]
-            found.append(Exercise(cell.source, check.source, solution))
-    return found
-
-
-def other_cells(cells):
-    """The code of all cells but the exercises and their checks."""
-    special = tagged(cells, "exercise") + tagged(cells, "check")
-    return [cell.source for cell in cells if cell.cell_type == "code" and cell not in special]
-
-
-def statements(source):
-    """A cell's statements. Magics, which are no Python, become calls of `get_ipython`."""
-    # imported here, as tools/student.py needs nothing but nbformat
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    return ast.parse(TransformerManager().transform_cell(source)).body
-
-
-def is_check(statement):
-    """Whether this is the function of asserts that `@check(...)` runs at once."""
-    return getattr(statement, "name", "") == "_"
-
-
-def run_each(nodes, names):
-    """Runs statements one by one. One that fails is left out: the check tells if it is needed."""
-    for node in nodes:
-        try:
-            exec(compile(ast.Module([node], []), "<cell>", "exec"), names)
-        except (Exception, SystemExit):
-            pass
-
-
-def namespace(module, cells):
-    """What an answer finds: its notebook's whole module, and what these cells import and define."""
-    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
-    names = {**vars(importlib.import_module(f"notebooks.{module}")), "__name__": "__main__"}
-    names |= {"get_ipython": MagicMock(), "display": print}  # magics and pictures are for Jupyter
-    for cell in cells:
-        try:
-            nodes = statements(cell)
-        except SyntaxError:
-            continue
-        run_each([node for node in nodes if isinstance(node, kinds) and not is_check(node)], names)
-    return names
-
-
-def verdict(names, answer, source, check):
-    """What the check whose cell is `source` says about an answer; `check` is the course's own."""
-    run_each(statements(answer), names)
-    names["check"] = check  # an answer may have defined one, too
-    nodes = [node for node in statements(source) if is_check(node)]
-    exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
-    return names["_"]
-
-
-class CourseFinder(importlib.abc.MetaPathFinder):
-    """In the place of a notebook that a copy lacks, or that is none: the course's own.
-
-    So one damaged file does not spoil the exercises of the notebooks that import it.
-    """
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def find_spec(self, fullname, path=None, target=None):
-        for ours in NOTEBOOKS:
-            if fullname == f"notebooks.{ours.stem[3:]}" and not self.has(ours.name):
-                loader = sys.modules["notebooks"].NotebookLoader(ours)
-                return importlib.util.spec_from_file_location(fullname, ours, loader=loader)
-        return None
-
-    def has(self, name):
-        """Whether the copy has this notebook, and it can be read."""
-        try:
-            nbformat.read(self.folder / "notebooks" / name, as_version=4)
-            return True
-        except Exception:  # a student's file may be anything
-            return False
-
-
-def work(connection, folder, tasks, refused):
-    """The grading process: sends "ready", then the verdict on each task as soon as it has it."""
-    with suppress(AttributeError):  # on Windows
-        os.setsid()  # so that it is killed with all that it has started
-    mask(signal.SIG_UNBLOCK, STOPS)
-    spec = importlib.util.spec_from_file_location("utils_of_the_course", ROOT / "utils.py")
-    utils = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(utils)
-    utils.torch.set_num_threads(1)  # on a busy machine more of them wait for each other
-    with suppress(ImportError, ValueError, OSError):  # not on Windows, or a lower limit holds
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    say(connection, "ready")
-    silence = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(silence, stream)
-    sys.dont_write_bytecode = True
-    sys.modules.update(dict.fromkeys(refused))  # None: it cannot be imported
-    # the course stands in for what was not handed in: utils.py, the data
-    sys.path[:0] = [str(folder), str(ROOT)]
-    sys.meta_path.insert(0, CourseFinder(folder))
-    os.chdir(folder / "notebooks")
-    notebook = names = None
-    for task in tasks:
-        utils.torch.set_default_dtype(utils.torch.float32)  # whatever the last answer has set
-        utils.torch.set_grad_enabled(True)
-        try:
-            if task.notebook != notebook:
-                names = namespace(task.notebook[3:], task.cells)
-                notebook = task.notebook
-            text = verdict(names, task.answer, task.check, utils.check)
-        except BaseException as error:  # whatever a student's code may raise
-            text = f"not yet. It stopped with {type(error).__name__}: {error}"
-        if refused and re.search("NameError|ModuleNotFoundError", text):
-            text += f" ({'; '.join(refused.values())})"
-        say(connection, text)
-
-
-def say(connection, text):
-    """Sends a text, cut short, as JSON: whoever receives it unpacks no objects."""
-    connection.send_bytes(json.dumps(str(text)[: LONGEST // 12 - 1]).encode())
-
-
-def heard(connection):
-    """The text that was sent. Raises EOFError if it is no such text."""
-    with suppress(ValueError, OSError, RecursionError):
-        text = json.loads(connection.recv_bytes(LONGEST))
-        if isinstance(text, str):
-            return text
-    raise EOFError
-
-
-def run_tasks(folder, tasks, refused):
-    """Yields the verdict on each task, in order. `refused`: {module: why it is not imported}.
-
-    After an endless loop or a crash a new process does the rest.
-    """
-    while tasks:
-        connection, theirs = CONTEXT.Pipe(duplex=False)
-        if os.name != "nt":  # where a message is never seen in parts
-            os.set_blocking(connection.fileno(), False)  # half a message is an error
-        process = CONTEXT.Process(target=work, args=(theirs, folder, tasks, refused))
-        resource_tracker.ensure_running()  # else it would start below, and unblock the signals
-        alive = False
-        mask(signal.SIG_BLOCK, STOPS)
-        process.start()
-        try:
-            mask(signal.SIG_UNBLOCK, STOPS)
-            theirs.close()  # else its end could not be seen from here
-            alive = connection.poll(None) and heard(connection)  # ready: no student's code has run
-            while tasks and alive:
-                tasks = tasks[1:]
-                alive = connection.poll(LIMIT)
-                late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
-                yield heard(connection) if alive else late
-        except EOFError:
-            if not alive:
-                sys.exit("grade.py: the grading process did not start; what stands above says why")
-            process.join(1)
-            ended = f"ended Python itself, with exit status {process.exitcode}"
-            yield f"not yet. It {'sent no verdict' if process.is_alive() else ended}"
-        finally:
-            with suppress(OSError, AttributeError):  # all have ended, or this is Windows
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
-
-
-def not_importable(folder):
-    """{module: why}, of the notebooks of a copy whose export cells loop or end Python."""
-    found = {}
-    check = "@check('')\ndef _():\n    pass"
-    tasks = [Task(path.stem, [], "", check) for path in NOTEBOOKS]
-    # `found` goes to each new process, too
-    for task, text in zip(tasks, run_tasks(folder, tasks, found)):
-        if not text.startswith(("right", "not yet. It stopped with")):  # else it came to its end
-            found[f"notebooks.{task.notebook[3:]}"] = text.replace("not yet. It", task.notebook)
-    return found
-
-
-def answers(folder, path):
-    """The tasks that a copy sets for one notebook of the course.
-
-    Raises an exception that says what is wrong with it.
-    """
-    package, copy = folder / "notebooks" / "__init__.py", folder / "notebooks" / path.name
-    if not package.is_file():
-        raise FileNotFoundError(f"{package}: missing. Is this a whole copy?")
-    if not copy.is_file():
-        raise FileNotFoundError(f"{copy}: missing")
-    cells, ours = nbformat.read(copy, as_version=4).cells, exercises(path)
-    theirs = [cell.source for cell in tagged(cells, "exercise")]
-    if len(theirs) != len(ours):
-        raise ValueError(
-            f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; "
-            "restore the tags or the cells"
-        )
-    # checks import something, too
-    code = other_cells(cells) + [exercise.check for exercise in ours]
-    return [Task(path.stem, code, answer, one.check) for answer, one in zip(theirs, ours)]
 
 
 def grade(folder):

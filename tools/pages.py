@@ -13,7 +13,6 @@ import html
 import os
 import re
 import shutil
-import string
 import sys
 import tempfile
 import textwrap
@@ -25,10 +24,11 @@ from engine.errors import InputError, run_command  # first: Ctrl-C is one line f
 # isort: split
 import nbformat
 from catalogue import VIEWER, blocks, in_language, sources, translations
-from grade import FOLDED
+from grading import FOLDED
 from jinja2 import FileSystemLoader, pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import MarkdownWithMath
+from pages_fonts import write_fonts
 from pages_map import series_map
 from pages_search import search_index
 from pages_text import Renderer, drawing_cells, image, is_aligned, picture, with_chinese_marked
@@ -37,7 +37,6 @@ from tidy import without_widgets
 from traitlets.config import Config
 
 from engine.export.page_form import export_page
-from engine.fonts import CHINESE, font_file, subset_font
 from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
@@ -53,17 +52,6 @@ ASIDE = (
     r"^\[[^]]*\]\(README[.\w]*\)\n\n"  # the README's way to the other language: pages have another
 )
 LIST = "pages.sha256"  # all that a site consists of: by it a former one is known
-
-# Which fonts the site ships, and of which characters: all that stand on the pages, as far as a
-# pattern allows. That of cjk leaves Latin text its own quotes.
-FONTS = {
-    "cjk": (CHINESE, r"[\u2e80-\U0003ffff]"),
-    "mono": (font_file("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf"), r"."),
-    "math": (font_file("ziamath", "fonts/STIXTwoMath-Regular.ttf"), r"."),
-}
-# A browser draws these although the page does not say them: in formulas bars, roots, and italic
-# letters for single ones; signs of the style sheet and of the list of what a search found.
-DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 # No line may end between a formula and its bracket or comma; between Chinese words it may anywhere.
 BESIDE = r"[^\s<>\u2e80-\uffff]*"
@@ -162,34 +150,6 @@ def description_of(notebook, question=""):
     first = next(text for text in blocks(notebook.cells[0].source) if text[0] not in "#[")
     first = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", re.split(" Reading: |阅读：", first)[0])
     return textwrap.shorten(f"{question} {re.sub('[*`]', '', first)}", 250, placeholder=" …")
-
-
-def narrow_roots(font):
-    """Makes the tall root signs as narrow as the small one.
-
-    Chromium keeps free behind a root what the widest would take.
-    """
-    small = font.getBestCmap()[ord("√")]
-    width = font["hmtx"][small][0]
-    variants = font["MATH"].table.MathVariants
-    signs = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(small)]
-    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord}
-    names |= {p.glyph for p in signs.GlyphAssembly.PartRecords}
-    for name in names - {small}:
-        glyph, (advance, left) = font["glyf"][name], font["hmtx"][name]
-        glyph.coordinates.scale((width / advance, 1))
-        glyph.recalcBounds(font["glyf"])
-        font["hmtx"][name] = (width, round(left * width / advance))
-
-
-def write_fonts(folder, text, names, more=""):
-    """Writes fonts of the site, each with those of these characters that it has, and `more`."""
-    folder.mkdir()
-    for name in names:
-        path, pattern = FONTS[name]
-        finish = {"finish": narrow_roots} if name == "math" else {}
-        font = subset_font(path, "".join(re.findall(pattern, text)) + more, **finish)
-        (folder / f"{name}.woff").write_bytes(font)
 
 
 def read_lesson(path, name, solutions, edition):
@@ -351,12 +311,7 @@ def write_edition(root, site, edition, other, solutions, address):
     viewer = viewer_script(edition)
     for name, text in (("search.js", index), ("viewer.js", viewer)):
         (folder / name).write_text(text, encoding="utf-8")
-    characters = {*string.printable, *DRAWN, *html.unescape("".join(written.values())), *viewer}
-    text = "".join(sorted(characters))
-    if edition.lang == "en":
-        write_fonts(folder / "fonts", text, FONTS)
-    else:  # where it is the language of the page, its quotes, dashes and dots too
-        write_fonts(folder / "fonts", text, ["cjk"], more="“”‘’—…·")
+    write_fonts(folder / "fonts", edition.lang, html.unescape("".join(written.values())) + viewer)
     return len(paths)
 
 

@@ -4,7 +4,7 @@ import html
 import re
 import struct
 
-from grade import statements
+from grading import statements
 from math_core import LatexError, LatexToMathML
 from nbconvert.filters.markdown_mistune import IPythonRenderer
 

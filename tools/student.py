@@ -19,7 +19,7 @@ from pathlib import Path
 
 import nbformat
 from copies import CHANGES, ROOT, CopyError, changed, tracked_files
-from grade import FOLDED, tagged
+from grading import FOLDED, tagged
 
 
 def without_solutions(name, text):
