@@ -4,24 +4,16 @@
 status 1 when a ratio lies below its floor.
 """
 
-import contextlib
 import functools
-import gc
 import json
-import math
 import os
 import platform
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
 from pathlib import Path
-from unittest import mock
-
-COLLECTOR = gc.get_threshold()  # Python's own, before the next line changes it
 
 from engine.startup import tune_process
 
@@ -39,12 +31,14 @@ utils.device = lambda: torch.device("cpu")
 import baselines
 import numpy as np
 import transformers
+from bench_data import data
+from bench_growth import growth, quality
+from timing import alternate
 from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import load_data
-from engine.corpus.tokenizers import make_tokenizers
 from engine.export.folder import export
 from engine.fast_dropout import use_fast_dropout
 from engine.files import write_json
@@ -102,22 +96,6 @@ def machine():
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def alternate(jobs, rounds):
-    """Runs the jobs by turns: {name: work per second, the median of the rounds}.
-
-    `jobs` is {name: function that returns an amount of work}. A first round, in which memory is
-    taken and kernels are chosen, is not counted.
-    """
-    found = {name: [] for name in jobs}
-    for turn in range(rounds + 1):
-        for name, job in jobs.items():
-            began = time.perf_counter()
-            work = job()
-            if turn:
-                found[name].append(work / (time.perf_counter() - began))
-    return {name: statistics.median(values) for name, values in found.items()}
 
 
 # 1 training
@@ -363,148 +341,8 @@ def translating(report, rounds):
                         report["ratios"][title] = speeds["ours"] / speeds[rival]
 
 
-# 4 data preparation
-
-
-def resident(kind="VmRSS"):
-    """MiB that this process holds now (VmRSS), or has held at most since it last asked so (VmHWM).
-
-    Not a number off Linux.
-    """
-    if not Path("/proc/self/clear_refs").exists():
-        return math.nan
-    if kind == "VmRSS":
-        Path("/proc/self/clear_refs").write_text("5")
-    lines = Path("/proc/self/status").read_text().splitlines()
-    found = [line for line in lines if line.startswith(kind)]
-    return int(found[0].split()[1]) / 1024
-
-
-def prepare_pairs(way, path):
-    """In a process of its own: from a file to all batches of an epoch.
-
-    Prints seconds and the memory taken, in MiB.
-    """
-    before, began = resident(), time.perf_counter()
-    config = RunConfig.preset("small")
-    if way == "ours":
-        source, target, train_set, _, _ = load_data(Path(path).parent, config)
-        sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
-        batches = sum(1 for _ in make_dataloader(train_set, sampler))
-    else:
-        gc.set_threshold(*COLLECTOR)
-        source, target = make_tokenizers([("a", "b")] * 2, config)
-        batches = len(baselines.allenem_data(path, source, target))
-    seconds = time.perf_counter() - began
-    memory = resident("VmHWM") - before
-    print(json.dumps({"seconds": seconds, "memory": memory, "batches": batches}))
-
-
-def data(report, rounds, sizes):
-    """Time and memory from a file to batches, for several numbers of pairs."""
-    lines = (ROOT / "data_small" / "train.tsv").read_text(encoding="utf-8").splitlines()
-    found = {}
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            train = Path(folder) / "train.tsv"
-            chosen = np.random.default_rng(0).integers(len(lines), size=size)
-            train.write_text("".join(lines[row] + "\n" for row in chosen), encoding="utf-8")
-            (Path(folder) / "dev.tsv").write_text(lines[0] + "\n", encoding="utf-8")
-            runs = {"ours": [], "Allenem": []}
-            for _ in range(rounds):
-                for way, results in runs.items():
-                    command = [sys.executable, __file__, "--prepare", way, str(train)]
-                    done = subprocess.run(command, check=True, capture_output=True, text=True)
-                    results.append(json.loads(done.stdout))
-        for way, results in runs.items():
-            for unit in ("seconds", "memory"):
-                found[way, size, unit] = statistics.median(result[unit] for result in results)
-            report[f"data, {size:,} pairs, {way}"] = {
-                "sentences/s": size / found[way, size, "seconds"],
-                "MiB": found[way, size, "memory"],
-            }
-    small, large = sizes[0], sizes[-1]
-    for unit, name in (("seconds", "time"), ("memory", "memory")):
-        ratio = (found["ours", small, unit] / small) / (found["ours", large, unit] / large)
-        report["ratios"][f"data, {name} per pair, fewest pairs against most"] = ratio
-    report["ratios"][f"data, {large:,} pairs, speed against Allenem's way"] = (
-        found["Allenem", large, "seconds"] / found["ours", large, "seconds"]
-    )
-
-
-# 5 how cost grows, and quality (only in bench-full)
-
-
-def growth(report):
-    """Milliseconds of a training step and of a greedy search, against length and number of rows."""
-    import matplotlib.pyplot as plt
-
-    large = dict(max_length=1100, batch_tokens=200_000)
-    config = replace(RunConfig.preset("small"), dtype=native_dtype(), **large)
-    model = use_fast_dropout(make_model(config, 4000, 2000))
-    optimizer, _ = make_optimizer(model, config)
-    batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
-    items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
-    shapes = {
-        "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
-        "sentences (16 tokens each)": [(16, 2**n) for n in range(9)],
-    }
-    axes = plt.subplots(1, 2, figsize=(11, 3.8))[1]
-    for axis, (title, cases) in zip(axes, shapes.items()):
-        times = {"training step": [], "greedy search": []}
-        for length, rows in cases:
-            batch = Batch.collate([items(length)] * rows)
-            step = lambda batch=batch: (
-                train_step(batch_loss.train(), batch, optimizer, config.max_grad_norm)[1] * 0 + 1
-            )
-            search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
-            speeds = alternate({"training step": step, "greedy search": search}, 3)
-            for name, speed in speeds.items():
-                times[name].append(1000 / float(speed))
-        x = [length if "tokens in" in title else rows for length, rows in cases]
-        for name, values in times.items():
-            axis.loglog(x, values, marker="o", label=name)
-        axis.set(xlabel=title, ylabel="milliseconds")
-        axis.set_xticks(x, x)
-        axis.minorticks_off()
-        axis.legend(frameon=False)
-        report[f"growth, {title}"] = {"x": x, **times}
-    plt.savefig(ROOT / "runs" / "bench-growth.png")
-
-
-@torch.inference_mode()
-def decode_steps(model, src, number):
-    """As many tokens as asked for, whatever they are, with a cache."""
-    memory, cache, token = model.encode(src, None), model.new_cache(), src[:, :1]
-    for _ in range(number):
-        token = model.generator(model.decode(token, memory, None, cache=cache)).argmax(dim=-1)
-    return 1
-
-
-def quality(report, seeds=3, number=400):
-    """Dev loss, after the same steps, of the fast settings and of float32 with plain dropout."""
-    plain = mock.patch("engine.training_run.use_fast_dropout", lambda model: model)
-    ways = (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain))
-    short = dict(steps=number, eval_steps=number, bleu_sentences=0)
-    losses = {"fast": [], "float32": []}
-    for seed in range(seeds):
-        for name, dtype, change in ways:
-            config = replace(RunConfig.preset("small"), **short, seed=seed, dtype=dtype)
-            with tempfile.TemporaryDirectory() as folder, change:
-                records = run_training(ROOT / "data_small", config, Path(folder) / "run")
-                losses[name].append(records[-1]["dev_loss"])
-    report["quality, dev loss of three seeds"] = losses
-    fast, slow = (statistics.mean(values) for values in losses.values())
-    noise = max(max(values) - min(values) for values in losses.values())
-    report["ratios"]["quality: noise between seeds against the difference of the means"] = (
-        noise / max(abs(fast - slow), 1e-9)
-    )
-
-
 def main(argv):
     """Runs everything, prints the table, writes the report, and says whether a floor was missed."""
-    if argv[:1] == ["--prepare"]:
-        return prepare_pairs(*argv[1:])
     full, began = argv == ["--full"], time.perf_counter()
     transformers.logging.set_verbosity_error()
     warnings.simplefilter("ignore")  # the rivals' own
