@@ -261,6 +261,18 @@ def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
     assert times() == before
 
 
+def test_without_checkpoints_the_log_says_whether_a_run_is_finished(finished_run, tmp_path):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    shutil.rmtree(run / "checkpoints")
+    assert RunFolder(run).is_finished()
+    *before, last = (run / "log.jsonl").read_text().splitlines(keepends=True)
+    (run / "log.jsonl").write_text("".join(before))
+    assert not RunFolder(run).is_finished()
+    (run / "log.jsonl").write_text("".join([*before, last]))
+    (run / "model.safetensors").unlink()
+    assert not RunFolder(run).is_finished()
+
+
 def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
     with pytest.raises(InputError, match="d_model 32, not 64; steps 40, not 50. Use --restart"):
         run_training(
