@@ -14,8 +14,11 @@ run: .venv/ready  ## train the preset `small` on data_small, then translate and 
 	$(BIN)/python translate.py --run runs/small --score data_small --split test
 
 TEXT ?= He plays the violin.
+# neither make nor the shell expands it: quotes, $ and ` are text
+unexport TEXT
+translate: export RAW := $(value TEXT)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
-	@$(BIN)/python translate.py "$(TEXT)"
+	@$(BIN)/python translate.py "$$RAW"
 
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
 	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
