@@ -27,7 +27,7 @@ class ExportCommand:
 
 
 def export_command(argv):
-    """Parses, writes, and says how to translate with it."""
+    """Parses, writes, and prints how to translate with it."""
     command = parse_command(ExportCommand, argv, "export.py")
     run = command.run or default_run()
     if command.form == "page":

@@ -31,7 +31,7 @@ class PrepareCommand:
 
 
 def prepare_command(argv):
-    """Parses, prepares, and says where the result is."""
+    """Parses, prepares, and prints where the result is."""
     command = parse_command(PrepareCommand, argv, "prepare.py", preset="base")
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
     folder = prepare(command.data, command.settings, command.workers, tokenizers=tokenizers)

@@ -60,7 +60,7 @@ def plot_log(run, picture):
 
 @connected()
 def train_with(command):
-    """Trains, and says how it ended."""
+    """Trains, and prints how it ended."""
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         plot_log(run, command.plot)
@@ -71,8 +71,8 @@ def train_with(command):
     evaluated = [record for record in records if "dev_loss" in record]
     if processes().is_main_process and evaluated:
         best = min(evaluated, key=lambda record: record["dev_loss"])
-        found = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
-        print(f"{run.path}: finished at step {records[-1]['step']}; {found}")
+        summary = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
+        print(f"{run.path}: finished at step {records[-1]['step']}; {summary}")
     return 0
 
 

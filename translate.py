@@ -44,7 +44,8 @@ class TranslateCommand:
 def translate_command(argv):
     """Parses, then translates or scores."""
     command = parse_command(TranslateCommand, argv, "translate.py")
-    beam_size, alpha = command.beam_size, command.alpha
+    beam_size = command.beam_size
+    alpha = command.alpha
     if not (1 <= beam_size <= 100 and (alpha in (None, "auto") or 0 <= alpha <= 10)):
         raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 10")
     if alpha == "auto" and (not command.score or beam_size == 1):
@@ -65,7 +66,10 @@ def translate_command(argv):
     if command.serve:
         serve_translator(Translator.load(run), command.host, command.port, beam_size, alpha)
         return 0
-    load = lambda: partial(Translator.load(run).translate, beam_size=beam_size, alpha=alpha)
+
+    def load():
+        return partial(Translator.load(run).translate, beam_size=beam_size, alpha=alpha)
+
     translate_lines(load, command.text, command.input)
     return 0
 

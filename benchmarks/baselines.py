@@ -21,10 +21,12 @@ class Norm(nn.Module):
 
     def __init__(self, width):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x):
-        mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        mean = x.mean(-1, keepdim=True)
+        deviation = x.std(-1, keepdim=True)
         return self.weight * (x - mean) / (deviation + 1e-6) + self.bias
 
 
@@ -33,7 +35,8 @@ class Attention(nn.Module):
 
     def __init__(self, width, heads, dropout):
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads = heads
+        self.dropout = dropout
         self.maps = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
 
     def forward(self, query, key, value, mask):
@@ -81,7 +84,8 @@ class Allenem(nn.Module):
 
     def __init__(self, config, src_vocab_size, tgt_vocab_size):
         super().__init__()
-        self.width, self.dropout = config.d_model, config.dropout
+        self.width = config.d_model
+        self.dropout = config.dropout
         self.embeddings = nn.ModuleList(
             nn.Embedding(size, config.d_model) for size in (src_vocab_size, tgt_vocab_size)
         )
@@ -118,7 +122,8 @@ def allenem_step(model, batch, optimizer, smoothing=0.1):
     The loss is the Kullback-Leibler divergence to it.
     """
     log_probs = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    log_probs, targets = log_probs.reshape(-1, log_probs.shape[-1]), batch.tgt_out.reshape(-1)
+    log_probs = log_probs.reshape(-1, log_probs.shape[-1])
+    targets = batch.tgt_out.reshape(-1)
     wanted = torch.full_like(log_probs, smoothing / (log_probs.shape[-1] - 2))
     wanted.scatter_(1, targets[:, None], 1 - smoothing)
     wanted[:, PAD] = 0
@@ -141,7 +146,8 @@ def allenem_translate(model, src, steps=60):
     for row in src:
         row = row[row != PAD][None]
         src_mask = torch.ones(1, 1, 1, row.shape[1], dtype=torch.bool)
-        memory, ids = model.encode(row, src_mask), torch.full((1, 1), BOS)
+        memory = model.encode(row, src_mask)
+        ids = torch.full((1, 1), BOS)
         for length in range(1, steps + 1):
             mask = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
             hidden = model.decode(ids, memory, src_mask, mask)
@@ -169,13 +175,15 @@ def allenem_data(path, source, target, rows=64):
     order = sorted(range(len(ids[0])), key=lambda row: len(ids[0][row]))
     batches = []
     for start in range(0, len(order), rows):
-        chosen, padded = order[start : start + rows], []
+        chosen = order[start : start + rows]
+        padded = []
         for side in ids:
             longest = max(len(side[row]) for row in chosen)
             even = [side[row] + [PAD] * (longest - len(side[row])) for row in chosen]
             padded.append(np.array(even))
         src, tgt = (torch.from_numpy(side) for side in padded)
-        tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]
+        tgt_in = tgt[:, :-1]
+        tgt_out = tgt[:, 1:]
         square = np.ones((1, tgt_in.shape[1], tgt_in.shape[1]), dtype="uint8")
         look_ahead = torch.from_numpy(np.tril(square))
         src_mask = (src != PAD)[:, None]
@@ -189,8 +197,10 @@ class TorchTransformer(nn.Module):
 
     def __init__(self, ours, config):
         super().__init__()
-        self.src_embedding, self.tgt_embedding = ours.src_embedding, ours.tgt_embedding
-        self.positions, self.generator = ours.positions, ours.generator
+        self.src_embedding = ours.src_embedding
+        self.tgt_embedding = ours.tgt_embedding
+        self.positions = ours.positions
+        self.generator = ours.generator
         encoder = nn.TransformerEncoder(
             nn.TransformerEncoderLayer(
                 config.d_model,
@@ -271,7 +281,8 @@ class MarianParts(nn.Module):
 
     def __init__(self, model):
         super().__init__()
-        self.model, self.generator = model, Generator(*reversed(model.lm_head.weight.shape))
+        self.model = model
+        self.generator = Generator(*reversed(model.lm_head.weight.shape))
         self.generator.projection = model.lm_head
 
     def encode(self, src, src_mask):

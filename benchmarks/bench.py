@@ -62,7 +62,8 @@ from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
 from utils import ROOT
 
-RUN, BATCH = ROOT / "runs" / "bench", 64
+RUN = ROOT / "runs" / "bench"
+BATCH = 64
 # A ratio below its floor means that something broke. Floors lie well below what was measured: the
 # first number where the processor multiplies bfloat16 faster than float32, the second elsewhere.
 FLOORS = {
@@ -162,7 +163,10 @@ def training(report, rounds):
     """Target tokens a second of our training, and against the best data type of each rival."""
     speeds = alternate(training_jobs(), rounds)
     report["training, target tokens/s"] = speeds
-    best = lambda name: max(speed for key, speed in speeds.items() if key.startswith(name))
+
+    def best(name):
+        return max(speed for key, speed in speeds.items() if key.startswith(name))
+
     ours = speeds[f"ours {native_dtype()}"]
     report["ratios"]["training against F.dropout"] = ours / speeds["nn.Dropout in ours"]
     report["ratios"]["training against Allenem's way"] = best("ours") / best("Allenem")
@@ -180,12 +184,12 @@ class Products(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.found = []
+        self.calls = []
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         if str(function) in self.NAMES:
             form = tuple((part.shape, part.stride(), part.dtype) for part in arguments)
-            self.found.append((function, form))
+            self.calls.append((function, form))
         return function(*arguments, **(options or {}))
 
 
@@ -215,7 +219,7 @@ def peak(report, rounds):
         job = our_job(config, (len(source), len(target)), some)
         with Products() as products:
             tokens = job()
-        speeds = alternate({"tokens": job, "products": bare(products.found)}, rounds)
+        speeds = alternate({"tokens": job, "products": bare(products.calls)}, rounds)
         report[f"peak, {name}"] = speeds
         report["ratios"][f"share of the peak, {name}"] = (
             speeds["tokens"] / tokens / speeds["products"]
@@ -260,10 +264,11 @@ def trained():
 
 def best_ids(translator, src, beam_size):
     """The ids that are written for each row of a batch."""
-    model, max_length = translator.model, translator.config.max_length
+    model = translator.model
+    max_length = translator.config.max_length
     if beam_size == 1:
         return greedy_search(model, src, max_length)
-    return [found[0][1] for found in beam_search(model, src, max_length, beam_size)]
+    return [hypotheses[0][1] for hypotheses in beam_search(model, src, max_length, beam_size)]
 
 
 def translating_jobs(translator, folder, batch, beam_size, sentences):
@@ -343,7 +348,8 @@ def translating(report, rounds):
 
 def main(argv):
     """Runs everything, prints the table, writes the report, and says whether a floor was missed."""
-    full, began = argv == ["--full"], time.perf_counter()
+    full = argv == ["--full"]
+    began = time.perf_counter()
     transformers.logging.set_verbosity_error()
     warnings.simplefilter("ignore")  # the rivals' own
     rounds, report = (5 if full else 3), {"machine": machine(), "ratios": {}}
@@ -374,7 +380,8 @@ def main(argv):
 
 def print_table(report):
     """Prints the ratios; returns 1 when a ratio lies below its floor, else 0."""
-    native, missed = report["machine"]["data_type"] == "bfloat16", []
+    native = report["machine"]["data_type"] == "bfloat16"
+    missed = []
     print(f"\n{'ratio':60} {'measured':>9} {'floor':>6}")
     for name, ratio in report["ratios"].items():
         floor = FLOORS[name][0 if native else 1] if name in FLOORS else None

@@ -39,8 +39,8 @@ def resident(kind="VmRSS"):
     if kind == "VmRSS":
         Path("/proc/self/clear_refs").write_text("5")
     lines = Path("/proc/self/status").read_text().splitlines()
-    found = [line for line in lines if line.startswith(kind)]
-    return int(found[0].split()[1]) / 1024
+    matching = [line for line in lines if line.startswith(kind)]
+    return int(matching[0].split()[1]) / 1024
 
 
 def prepare_pairs(way, path):
@@ -48,7 +48,8 @@ def prepare_pairs(way, path):
 
     Prints seconds and the memory taken, in MiB.
     """
-    before, began = resident(), time.perf_counter()
+    before = resident()
+    began = time.perf_counter()
     config = RunConfig.preset("small")
     if way == "ours":
         source, target, train_set, _, _ = load_data(Path(path).parent, config)
@@ -66,7 +67,7 @@ def prepare_pairs(way, path):
 def data(report, rounds, sizes):
     """Time and memory from a file to batches, for several numbers of pairs."""
     lines = (ROOT / "data_small" / "train.tsv").read_text(encoding="utf-8").splitlines()
-    found = {}
+    medians = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             train = Path(folder) / "train.tsv"
@@ -81,17 +82,18 @@ def data(report, rounds, sizes):
                     results.append(json.loads(done.stdout))
         for way, results in runs.items():
             for unit in ("seconds", "memory"):
-                found[way, size, unit] = statistics.median(result[unit] for result in results)
+                medians[way, size, unit] = statistics.median(result[unit] for result in results)
             report[f"data, {size:,} pairs, {way}"] = {
-                "sentences/s": size / found[way, size, "seconds"],
-                "MiB": found[way, size, "memory"],
+                "sentences/s": size / medians[way, size, "seconds"],
+                "MiB": medians[way, size, "memory"],
             }
-    small, large = sizes[0], sizes[-1]
+    small = sizes[0]
+    large = sizes[-1]
     for unit, name in (("seconds", "time"), ("memory", "memory")):
-        ratio = (found["ours", small, unit] / small) / (found["ours", large, unit] / large)
+        ratio = (medians["ours", small, unit] / small) / (medians["ours", large, unit] / large)
         report["ratios"][f"data, {name} per pair, fewest pairs against most"] = ratio
     report["ratios"][f"data, {large:,} pairs, speed against Allenem's way"] = (
-        found["Allenem", large, "seconds"] / found["ours", large, "seconds"]
+        medians["Allenem", large, "seconds"] / medians["ours", large, "seconds"]
     )
 
 

@@ -32,7 +32,10 @@ def growth(report):
     model = use_fast_dropout(make_model(config, 4000, 2000))
     optimizer, _ = make_optimizer(model, config)
     batch_loss = WrappedLoss(model, LabelSmoothing(0.1), config)
-    items = lambda length: ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
+
+    def items(length):
+        return ([5] * (length - 1) + [3], [2, *[6] * (length - 1), 3])
+
     shapes = {
         "tokens in a sentence (4 sentences)": [(2**n, 4) for n in range(4, 11)],
         "sentences (16 tokens each)": [(16, 2**n) for n in range(9)],
@@ -42,10 +45,16 @@ def growth(report):
         times = {"training step": [], "greedy search": []}
         for length, rows in cases:
             batch = Batch.collate([items(length)] * rows)
-            step = lambda batch=batch: (
-                train_step(batch_loss.train(), batch, optimizer, config.max_grad_norm)[1] * 0 + 1
-            )
-            search = lambda src=batch.src, length=length: decode_steps(model.eval(), src, length)
+
+            def step(batch=batch):
+                return (
+                    train_step(batch_loss.train(), batch, optimizer, config.max_grad_norm)[1] * 0
+                    + 1
+                )
+
+            def search(src=batch.src, length=length):
+                return decode_steps(model.eval(), src, length)
+
             speeds = alternate({"training step": step, "greedy search": search}, 3)
             for name, speed in speeds.items():
                 times[name].append(1000 / float(speed))
@@ -63,7 +72,9 @@ def growth(report):
 @torch.inference_mode()
 def decode_steps(model, src, number):
     """As many tokens as asked for, whatever they are, with a cache."""
-    memory, cache, token = model.encode(src, None), model.new_cache(), src[:, :1]
+    memory = model.encode(src, None)
+    cache = model.new_cache()
+    token = src[:, :1]
     for _ in range(number):
         token = model.generator(model.decode(token, memory, None, cache=cache)).argmax(dim=-1)
     return 1

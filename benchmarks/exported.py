@@ -28,12 +28,12 @@ def lines_of(folder, texts, beam_size):
     return subprocess.run(command, input=given, **options).stdout.splitlines()
 
 
-def report(name, size, found, ours, references, config):
+def report(name, size, translations, ours, references, config):
     """One row of the table."""
-    scores = measure(found, references, config.tgt)
-    equal = sum(one == other for one, other in zip(found, ours))
-    told = f"{name:22} {size:5.1f} MB  BLEU {scores['bleu']:5.2f}  chrF {scores['chrf']:5.2f}"
-    print(f"{told}  equal {equal} of {len(ours)}", flush=True)
+    scores = measure(translations, references, config.tgt)
+    equal = sum(one == other for one, other in zip(translations, ours))
+    scored = f"{name:22} {size:5.1f} MB  BLEU {scores['bleu']:5.2f}  chrF {scores['chrf']:5.2f}"
+    print(f"{scored}  equal {equal} of {len(ours)}", flush=True)
     return scores
 
 

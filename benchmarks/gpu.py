@@ -31,7 +31,8 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
 
-VOCABULARY, ROUNDS = 32_000, 5
+VOCABULARY = 32_000
+ROUNDS = 5
 KINDS = {
     "products": ("gemm", "cutlass", "cublas", "nvjet", "xmma"),
     "attention": ("fmha", "attention", "flash"),
@@ -48,11 +49,14 @@ def sentences(number=20_000):
     """Random pairs of id lists as a data set holds them, and their lengths."""
     random = np.random.default_rng(0)
     lengths = random.integers(10, 60, size=(number, 1)) + random.integers(0, 8, size=(number, 2))
-    draw = lambda length: random.integers(EOS + 1, VOCABULARY, size=length).tolist()
+
+    def draw(length):
+        return random.integers(EOS + 1, VOCABULARY, size=length).tolist()
+
     return [([*draw(a), EOS], [BOS, *draw(b), EOS]) for a, b in lengths], lengths + 1
 
 
-def seconds(work):
+def time_of(work):
     """How long the GPU works at something."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
@@ -66,14 +70,19 @@ def peak():
     """FLOPs a second of a product of two matrices of 8,192 x 8,192."""
     dtype = getattr(torch, native_dtype())
     left, right = (torch.randn(8192, 8192, device="cuda").to(dtype) for _ in range(2))
-    work = lambda: [left @ right for _ in range(10)]
-    return 10 * 2 * 8192**3 / statistics.median(seconds(work) for _ in range(ROUNDS))
+
+    def work():
+        return [left @ right for _ in range(10)]
+
+    return 10 * 2 * 8192**3 / statistics.median(time_of(work) for _ in range(ROUNDS))
 
 
 def jobs(config):
     """Training steps of ours and of the rivals: {name: function of a batch}."""
     criterion = LabelSmoothing(config.label_smoothing)
-    make = lambda: make_model(config, VOCABULARY, VOCABULARY).cuda().train()
+
+    def make():
+        return make_model(config, VOCABULARY, VOCABULARY).cuda().train()
 
     def adam(model):
         options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -103,8 +112,8 @@ def kinds(step, batches):
     for row in profiler.key_averages():
         if row.self_device_time_total and row.device_type == torch.autograd.DeviceType.CUDA:
             low = row.key.lower()
-            found = (kind for kind, parts in KINDS.items() if any(part in low for part in parts))
-            shares[next(found, "the rest, element by element")] += row.self_device_time_total
+            matching = (kind for kind, parts in KINDS.items() if any(part in low for part in parts))
+            shares[next(matching, "the rest, element by element")] += row.self_device_time_total
     for kind, taken in shares.most_common():
         print(f"  {kind:32}{taken / shares.total():6.1%}")
 
@@ -125,20 +134,22 @@ def main(batch_tokens=25_000):
     with FlopCounterMode(display=False) as counter, attention, whole:
         steps["ours"](batches[0])
     flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())
-    times, memory = {name: [] for name in steps}, {}
+    times = {name: [] for name in steps}
+    memory = {}
     for turn in range(ROUNDS + 1):
         for name, step in steps.items():
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
-            taken = seconds(functools.partial(list, map(step, batches)))
+            taken = time_of(functools.partial(list, map(step, batches)))
             memory[name] = torch.cuda.max_memory_allocated() - before
             times[name] += [taken] * (turn > 0)
     most = peak()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {config.dtype}")
     print(f"a product: {most / 1e12:.0f} TFLOP/s; `base`, {config.batch_tokens:,} tokens a step")
-    for name, found in times.items():
-        middle = statistics.median(found)
-        speed, step = tokens / middle, 1000 * middle / len(batches)
+    for name, seconds in times.items():
+        middle = statistics.median(seconds)
+        speed = tokens / middle
+        step = 1000 * middle / len(batches)
         text = f"{name:16}{speed:10,.0f} target tokens/s, a step {step:.0f} ms"
         if name == "ours":
             text += f", {speed * flops / most:.0%} of the peak"

@@ -74,7 +74,8 @@ def make_pair(clauses, halves):
 
 def anonymous_memory(process):
     """Bytes of anonymous memory of each running process of a tree, by process id."""
-    parents, sizes = {}, {}
+    parents = {}
+    sizes = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
@@ -107,7 +108,8 @@ def run_prepare(folder, options):
     Returns (seconds, seconds of each stage, peak memory by stage, peak of bytes written, stdout).
     """
     prepared = ROOT / "data_large" / "prepared"
-    before, began = folder_size(prepared), time.perf_counter()
+    before = folder_size(prepared)
+    began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "prepare.py", "--data", str(folder), *options],
         cwd=ROOT,
@@ -116,7 +118,10 @@ def run_prepare(folder, options):
         text=True,
         encoding="utf-8",
     )
-    text, stage, memory, disk = {"out": "", "err": ""}, "start", {}, 0
+    text = {"out": "", "err": ""}
+    stage = "start"
+    memory = {}
+    disk = 0
 
     def read(stream, name):
         while part := os.read(stream.fileno(), 1 << 16):

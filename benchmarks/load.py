@@ -25,15 +25,16 @@ def ask(address, sentences, until, times):
         start = time.perf_counter()
         connection.request("POST", "/translate", body, headers)
         answer = connection.getresponse()
-        told = json.loads(answer.read())
+        reply = json.loads(answer.read())
         if answer.status != 200:
-            raise RuntimeError(f"{answer.status}: {told}")
+            raise RuntimeError(f"{answer.status}: {reply}")
         times.append(time.perf_counter() - start)
 
 
 def load(url, clients, seconds, texts):
     """The times of all answers that so many clients got, sorted."""
-    times, until = [], time.perf_counter() + seconds
+    times = []
+    until = time.perf_counter() + seconds
     threads = []
     for number in range(clients):
         sentences = itertools.cycle(texts[number::clients])
@@ -59,8 +60,8 @@ def main():
         rate = len(times) / options.seconds
         first = first or rate
         half, most = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
-        told = f"{rate:7.1f} sentences/s ({rate / first:.1f} x)"
-        print(f"{clients:3} clients {told}  50 %: {half:.0f} ms  99 %: {most:.0f} ms", flush=True)
+        rated = f"{rate:7.1f} sentences/s ({rate / first:.1f} x)"
+        print(f"{clients:3} clients {rated}  50 %: {half:.0f} ms  99 %: {most:.0f} ms", flush=True)
 
 
 if __name__ == "__main__":

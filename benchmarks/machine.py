@@ -143,7 +143,8 @@ def parts(multiple, number=1000):
     data_preparation.MULTIPLE = multiple
     step, batches = prepare_training()
     marks.append(("data, weights", resident()))
-    began, tokens = time.perf_counter(), 0
+    began = time.perf_counter()
+    tokens = 0
     for count, batch in enumerate(batches, start=1):
         tokens += int(step(batch)[1])
         if count in (1, 10, 100, 200, 400, 600, 800, number):

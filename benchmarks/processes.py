@@ -30,11 +30,11 @@ def throughput(preset, processes, folder, steps=120):
 
 def main(preset="small", rounds=2):
     with tempfile.TemporaryDirectory() as folder:
-        found = {1: [], 2: []}
+        throughputs = {1: [], 2: []}
         for _ in range(rounds):
-            for processes in found:
-                found[processes].append(throughput(preset, processes, Path(folder) / "run"))
-    one, two = (statistics.median(values) for values in found.values())
+            for processes in throughputs:
+                throughputs[processes].append(throughput(preset, processes, Path(folder) / "run"))
+    one, two = (statistics.median(values) for values in throughputs.values())
     print(
         f"{preset}: {one:,.0f} target tokens/s with 1 process, "
         f"{two:,.0f} with 2: {two / one:.2f} times"

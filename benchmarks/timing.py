@@ -10,11 +10,11 @@ def alternate(jobs, rounds):
     `jobs` is {name: function that returns an amount of work}. A first round, in which memory is
     taken and kernels are chosen, is not counted.
     """
-    found = {name: [] for name in jobs}
+    speeds = {name: [] for name in jobs}
     for turn in range(rounds + 1):
         for name, job in jobs.items():
             began = time.perf_counter()
             work = job()
             if turn:
-                found[name].append(work / (time.perf_counter() - began))
-    return {name: statistics.median(values) for name, values in found.items()}
+                speeds[name].append(work / (time.perf_counter() - began))
+    return {name: statistics.median(values) for name, values in speeds.items()}

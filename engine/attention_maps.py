@@ -31,7 +31,8 @@ def attention_maps(model, src, tgt, src_mask, tgt_mask):
     finally:
         model.train(training)
         for module in modules:
-            module.keep_weights, module.weights = False, None
+            module.keep_weights = False
+            module.weights = None
 
 
 def translation_attention(model, source, target, sentence, translation):
@@ -40,7 +41,8 @@ def translation_attention(model, source, target, sentence, translation):
     The translation is read in one pass, as in training. The maps are those of `attention_maps`
     without the batch axis: stacks (layers, H, Tq, Tk).
     """
-    src, tgt = source.encode(one_line(sentence)) + [EOS], [BOS, *target.encode(translation)]
+    src = source.encode(one_line(sentence)) + [EOS]
+    tgt = [BOS, *target.encode(translation)]
     batch = Batch.collate([(src, [*tgt, EOS])]).to(next(model.parameters()).device)
     maps = attention_maps(model, batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     names = [

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, Adam's moments and where it stands, whole or not at all."""
+"""Checkpoints of a run: weights, Adam's moments and progress, whole or not at all."""
 
 import math
 import re
@@ -22,7 +22,7 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counte
 
 @dataclass
 class Progress:
-    """Where a run stands: all that its next step depends on besides weights and moments."""
+    """The progress of a run: all that its next step depends on besides weights and moments."""
 
     step: int = 0  # updates done
     epoch: int = 0
@@ -49,8 +49,8 @@ class Progress:
 def step_folders(folder, ending=""):
     """The folders in it that are called step-NUMBER and this ending; no links."""
     name = re.compile(f"step-[0-9]+{re.escape(ending)}")
-    found = [path for path in folder.glob("step-*") if name.fullmatch(path.name)]
-    return [path for path in found if path.is_dir() and not path.is_symlink()]
+    folders = [path for path in folder.glob("step-*") if name.fullmatch(path.name)]
+    return [path for path in folders if path.is_dir() and not path.is_symlink()]
 
 
 def step_of(folder):
@@ -65,7 +65,8 @@ def find_checkpoints(folder):
 
 def at_evaluations(folder, config):
     """Those made at evaluations: not where a run was stopped in between."""
-    every, last = config.eval_steps, config.steps
+    every = config.eval_steps
+    last = config.steps
     steps = [(checkpoint, step_of(checkpoint)) for checkpoint in find_checkpoints(folder)]
     return [checkpoint for checkpoint, step in steps if step % every == 0 or step == last]
 

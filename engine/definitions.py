@@ -48,7 +48,7 @@ def edited_names():
     ours = read_json(DEFINITIONS)
     return [
         name
-        for notebook, found in all_definitions().items()
-        for name, digest in found.items()
+        for notebook, digests in all_definitions().items()
+        for name, digest in digests.items()
         if ours.get(notebook, {}).get(name) != digest
     ]

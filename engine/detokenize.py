@@ -1,6 +1,7 @@
 """A text of words and punctuation. Exported folders have this file, so it imports nothing."""
 
-OPENING, CLOSING = set("([{“‘¿¡$£€#"), set(".,;:!?)]}”’…%'")
+OPENING = set("([{“‘¿¡$£€#")
+CLOSING = set(".,;:!?)]}”’…%'")
 
 
 def join_words(tokens):
@@ -8,7 +9,9 @@ def join_words(tokens):
 
     Straight quotes open and close by turns.
     """
-    text, glue, quotes = "", True, 0
+    text = ""
+    glue = True
+    quotes = 0
     for token in tokens:
         quotes += token == '"'
         opening = token in OPENING or (token == '"' and quotes % 2 == 1)

@@ -10,9 +10,9 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders
 
 
 class InputError(Exception):
-    """A mistake in what the user gave (a file, an option, a run folder), told in one line.
+    """A mistake in the user's input (a file, an option, a run folder), printed in one
 
-    The line says what was wrong, where, and what to do. The exit status is 2.
+    line. The line says what was wrong, where, and what to do. The exit status is 2.
     """
 
 

@@ -79,7 +79,8 @@ def read_form(path, form, whole):
 
     `whole`: no field may be missing. Raises InputError, naming the file and what is wrong.
     """
-    former, names = getattr(form, "FORMER_NAMES", {}), [field.name for field in fields(form)]
+    former = getattr(form, "FORMER_NAMES", {})
+    names = [field.name for field in fields(form)]
     content = {former.get(name, name): value for name, value in read_json(path).items()}
     unknown = [name for name in content if name not in names]
     missing = [name for name in names if name not in content]

@@ -23,7 +23,8 @@ class Share(Sampler):
     """
 
     def __init__(self, sampler, start=0):
-        self.sampler, self.start = sampler, start
+        self.sampler = sampler
+        self.start = start
 
     def __iter__(self):
         here = processes()
@@ -53,7 +54,7 @@ def outlive_sigterm(_):
 
 
 def endless_batches(dataset, config, progress):
-    """Yields (batch, (epoch, batches of it used)) for ever, from where the run stands."""
+    """Yields (batch, (epoch, batches of it used)) for ever, from the run's progress on."""
     sampler = TokenBatchSampler(dataset.lengths, config.batch_tokens, config.seed)
     sampler.epoch = progress.epoch
     share = Share(sampler, progress.batch)
@@ -61,7 +62,8 @@ def endless_batches(dataset, config, progress):
     while True:
         for used, batch in enumerate(loader, start=share.start + 1):
             yield batch.to(device()), (sampler.epoch, used)
-        sampler.epoch, share.start = sampler.epoch + 1, 0
+        sampler.epoch = sampler.epoch + 1
+        share.start = 0
 
 
 def batches_in_order(dataset, config):

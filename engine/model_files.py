@@ -49,7 +49,8 @@ def load_tokenizer(path):
     """Raises InputError, naming the file, unless it is what `save_tokenizer` writes."""
     content = read_json(Path(path))
     try:
-        kind, vocabulary = content["segmenter"], known_tokens(content["tokens"])
+        kind = content["segmenter"]
+        vocabulary = known_tokens(content["tokens"])
         if kind == "SubwordSegmenter":
             segmenter = learned_subwords(content["subwords"], vocabulary.tokens)
         elif kind == "WordSegmenter":
@@ -107,11 +108,11 @@ def read_like(path, wanted):
     """The tensors of a file. InputError unless finite, with the names and shapes `wanted`."""
     tensors = read_tensors(path)
     for name in sorted(tensors.keys() | wanted.keys()):
-        found, shape = (
+        stored, shape = (
             tuple(side[name].shape) if name in side else "missing" for side in (tensors, wanted)
         )
-        if found != shape:
-            mismatch = f"{name} is {found} in the file, {shape} in the model"
+        if stored != shape:
+            mismatch = f"{name} is {stored} in the file, {shape} in the model"
             raise InputError(f"{path}: does not match config.json: {mismatch}")
         if not (tensors[name].is_floating_point() and tensors[name].float().isfinite().all()):
             hint = "Take a whole copy of it, or train again"
@@ -127,19 +128,19 @@ def made_for(config, source, target):
 
 
 def load_weights(model, path, wanted=None):
-    """Fills the model from a file of its named parameters, where tied ones stand once.
+    """Fills the model from a file of its named parameters, where tied ones are stored once.
 
-    Returns whether the file says what its weights were made for. Raises InputError when that is not
-    `wanted`, a digest of `made_for`, if one is given.
+    Returns whether the file records what its weights were made for. Raises InputError when that is
+    not `wanted`, a digest of `made_for`, if one is passed.
     """
     parameters = dict(model.named_parameters())
     tensors = read_like(path, parameters)
     with safetensors.safe_open(path, "pt") as file:
-        found = (file.metadata() or {}).get("made_for")
-    if wanted and found not in (None, wanted):
-        told = "was made for other settings or vocabularies than those beside it"
-        raise InputError(f"{path}: {told}. Take a whole copy of the run, or train again")
+        recorded = (file.metadata() or {}).get("made_for")
+    if wanted and recorded not in (None, wanted):
+        message = "was made for other settings or vocabularies than those beside it"
+        raise InputError(f"{path}: {message}. Take a whole copy of the run, or train again")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
-    return found is not None
+    return recorded is not None

@@ -22,7 +22,7 @@ def parse_command(form, argv, program, preset=None):
     """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
 
     With --start they are those of that run. Raises InputError for a preset or a run that is none;
-    for a wrong option tyro says what is wrong, and ends the program with status 2.
+    for a wrong option tyro prints what is wrong, and ends the program with status 2.
     """
     import tyro  # takes a moment, and only programs need it
 
@@ -31,7 +31,8 @@ def parse_command(form, argv, program, preset=None):
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     argv = [by_present_name(part) for part in argv]
-    default, options = None, dict(prog=f"python {program}")
+    default = None
+    options = dict(prog=f"python {program}")
     if preset is not None:
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)

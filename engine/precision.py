@@ -34,10 +34,12 @@ def precision(dtype):
 def search_precision(dtype):
     """The same for searches, on CUDA only, where what stays float32 is multiplied as TF32.
 
-    Elsewhere a search is exact: a batch has to give what each of its sentences gives alone.
+    Elsewhere a search is exact: a batch has to return what each of its sentences returns alone.
     """
-    on_cuda, matmul = device().type == "cuda", torch.backends.cuda.matmul
-    before, matmul.allow_tf32 = matmul.allow_tf32, on_cuda
+    on_cuda = device().type == "cuda"
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = on_cuda
     try:
         with precision(dtype if on_cuda else "float32"):
             yield

@@ -22,7 +22,8 @@ def processes():
     from accelerate import Accelerator  # takes a moment, and only training needs it
     from accelerate.utils import DistributedDataParallelKwargs
 
-    here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    gpus = torch.cuda.device_count()
     if device().type == "cuda" and here > gpus:
         hint = f"Start torchrun with --nproc-per-node {gpus}"
         raise InputError(f"{here} processes on a machine with {gpus} GPU{'s'[: gpus > 1]}. {hint}")
@@ -75,9 +76,11 @@ def wait_for_all():
 
 def tell_of_waiting():
     """Says on standard error for whom this process waits."""
-    told = {name: os.environ.get(name) for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
-    where = f"{told['MASTER_ADDR']}:{told['MASTER_PORT']}"
-    print(f"waiting at {where} until all {told['WORLD_SIZE']} processes are here", file=sys.stderr)
+    settings = {name: os.environ.get(name) for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    where = f"{settings['MASTER_ADDR']}:{settings['MASTER_PORT']}"
+    print(
+        f"waiting at {where} until all {settings['WORLD_SIZE']} processes are here", file=sys.stderr
+    )
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class RunFolder:
         return any(record["step"] == last for record in self.read_log())
 
     def alpha(self, otherwise):
-        """The length penalty that was chosen for this run, else the one given."""
+        """The length penalty that was chosen for this run, else `otherwise`."""
         path = self.path / "search.json"
         return read_form(path, Search, whole=True).alpha if path.exists() else otherwise
 
@@ -109,6 +109,8 @@ class RunFolder:
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: gives no numbers. {hint}")
         if not checked:
-            told = "an older version wrote it, so whether it belongs to config.json is not checked"
-            print(f"{path}: {told}", file=sys.stderr)
+            message = (
+                "an older version wrote it, so whether it belongs to config.json is not checked"
+            )
+            print(f"{path}: {message}", file=sys.stderr)
         return config, source, target, model

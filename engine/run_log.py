@@ -34,7 +34,7 @@ def parse_record(line):
 
 
 def as_line(record):
-    """A record as it stands in the log."""
+    """A record as a line of the log."""
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
@@ -42,23 +42,31 @@ class Log:
     """All records of a run, and what has happened since the last one."""
 
     def __init__(self, path):
-        self.path, self.records = path, []
-        self.loss, self.tokens, self.norm, self.learning_rate = 0, 0, 0, 0
+        self.path = path
+        self.records = []
+        self.loss = 0
+        self.tokens = 0
+        self.norm = 0
+        self.learning_rate = 0
         self.before = 0  # tokens from before a stop: left out of the speed
         self.began = self.until = time.perf_counter()
 
     def go_on(self, progress, write):
-        """Reads the records up to where the run stands; the later ones will come again."""
+        """Reads the records up to the run's progress; the later ones will be written again."""
         self.records = read_log(self.path, progress.step) if write else []
         if write:
             write_whole(self.path, "".join(map(as_line, self.records)))
         self.start_over()
-        self.loss, self.tokens = progress.loss, progress.tokens
+        self.loss = progress.loss
+        self.tokens = progress.tokens
         self.before = int(self.tokens)
 
     def start_over(self):
         """The next record begins here."""
-        self.loss, self.tokens, self.norm, self.before = 0, 0, 0, 0
+        self.loss = 0
+        self.tokens = 0
+        self.norm = 0
+        self.before = 0
         self.began = self.until = time.perf_counter()
 
     def pause(self):
@@ -67,8 +75,10 @@ class Log:
 
     def add(self, loss, tokens, norm, learning_rate):
         """A step is done. A GPU need not wait here."""
-        self.loss, self.tokens = self.loss + loss, self.tokens + tokens
-        self.norm, self.learning_rate = norm, learning_rate
+        self.loss = self.loss + loss
+        self.tokens = self.tokens + tokens
+        self.norm = norm
+        self.learning_rate = learning_rate
         self.until = time.perf_counter()
 
     def check_numbers(self, step, *values):
@@ -80,7 +90,8 @@ class Log:
 
     def record(self, progress, write, **more):
         """One record over the steps since the last, with further entries from an evaluation."""
-        loss, tokens = float(self.loss / self.tokens), int(self.tokens)
+        loss = float(self.loss / self.tokens)
+        tokens = int(self.tokens)
         if not more:  # the steps end where a GPU has done what `loss` waited for
             self.until = time.perf_counter()
         seconds = self.until - self.began
@@ -111,7 +122,7 @@ def now():
 def memory():
     """The most MiB that this process has held so far: of a GPU if it uses one, else of the machine.
 
-    None where the system does not tell.
+    None where the system does not report it.
     """
     if device().type == "cuda":
         return torch.cuda.max_memory_allocated() >> 20

@@ -1,5 +1,6 @@
 """How good a run's translations are: scores of a split, the length penalty, what is printed."""
 
+import math
 import time
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
     read_scores(run)  # damaged? Then before any work
     if is_the_box(run) and alpha == "auto":
         raise InputError("--alpha auto keeps what it chooses with a run: give --run")
-    translator, scores, translations = Translator.load(run), {}, {}
+    translator = Translator.load(run)
+    scores = {}
+    translations = {}
     pairs = read(data, split, translator.config)
     if alpha == "auto":
         alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
@@ -59,7 +62,7 @@ def measure(translations, references, language):
 
 
 def read_scores(run):
-    """What stands in the run's `scores.json`: {split: scores}."""
+    """The content of the run's `scores.json`: {split: scores}."""
     path = Path(run) / "scores.json"
     return read_json(path) if path.exists() else {}
 
@@ -85,7 +88,7 @@ def print_samples(records):
 
 def print_scores(run, split, scores, pairs, translations):
     """Ten translations at even distances, then BLEU and chrF of both searches."""
-    for number in range(0, len(pairs), -(-len(pairs) // 10)):
+    for number in range(0, len(pairs), math.ceil(len(pairs) / 10)):
         source, reference = pairs[number]
         print(f"\n  {source}")
         for name, written in translations.items():

@@ -10,7 +10,8 @@ class Served:
     """A Translator as serve.py wants a model."""
 
     def __init__(self, translator, **options):
-        self.translator, self.options = translator, options
+        self.translator = translator
+        self.options = options
         config = translator.config
         languages = {code: name_of(code) for code in (config.src, config.tgt)}
         self.settings = {"languages": languages, "max_length": config.max_length}
@@ -23,7 +24,7 @@ class Served:
 
 
 def serve_translator(translator, host, port, beam_size, alpha):
-    """Answers until it is told to end. Raises InputError where a library for it is missing."""
+    """Answers until it is stopped. Raises InputError where a library for it is missing."""
     try:
         serve(Served(translator, beam_size=beam_size, alpha=alpha), host, port)
     except ModuleNotFoundError as error:

@@ -51,14 +51,19 @@ class TrainingSession:
     """
 
     def __init__(self, path, config, source, target, restart=False, on_log=None):
-        self.folder, self.config, self.on_log = RunFolder(path), config, on_log
+        self.folder = RunFolder(path)
+        self.config = config
+        self.on_log = on_log
         self.tokenizers, self.restart = (source, target), restart
         self.checkpoints = self.folder.path / "checkpoints"
         self.log_file = Log(self.folder.path / "log.jsonl")
-        self.progress, self.position = Progress(), (0, 0)
+        self.progress = Progress()
+        self.position = (0, 0)
         self.writes = processes().is_main_process
         self.made_for = made_for(config, source, target)
-        self.held, self.asked, self.bar = ExitStack(), [], tqdm(disable=True)
+        self.held = ExitStack()
+        self.asked = []
+        self.bar = tqdm(disable=True)
 
     @property
     def records(self):
@@ -100,7 +105,8 @@ class TrainingSession:
 
     def begin(self):
         """Writes what makes the run, vocabularies and settings; with config.json it is begun."""
-        path, config = self.folder.path, self.config
+        path = self.folder.path
+        config = self.config
         if (path / "model.safetensors").exists() or self.folder.checkpoints():
             hint = "Put it back, or begin anew with --restart"
             raise InputError(f"{path}: holds weights, and its config.json is missing. {hint}")
@@ -112,7 +118,8 @@ class TrainingSession:
 
     def compare(self):
         """Raises InputError when the folder holds a run with other settings or vocabularies."""
-        old, new = asdict(self.folder.read_config()), asdict(self.config)
+        old = asdict(self.folder.read_config())
+        new = asdict(self.config)
         if self.config.dtype == "auto":
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
@@ -129,7 +136,8 @@ class TrainingSession:
         Returns the run's `Progress`, which `add` moves on. Raises InputError when the checkpoint
         was made on other data: its position in the data would mean nothing.
         """
-        path, here = self.folder.path, self.folder.checkpoints() if self.writes else []
+        path = self.folder.path
+        here = self.folder.checkpoints() if self.writes else []
         if step := all_reduce_max(step_of(here[-1]) if here else 0):
             newest = self.shared(self.checkpoints / f"step-{step}")
             parts = model, optimizer, scheduler, self.made_for
@@ -155,14 +163,22 @@ class TrainingSession:
     def going(self):
         """While it trains: a progress bar, and signals are noticed for `stop_if_asked`."""
         numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-        ask = lambda *_: self.asked.append(True)
+
+        def ask(*_):
+            self.asked.append(True)
+
         before = {number: signal.signal(number, ask) for number in numbers}
         pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar
-        options = dict(unit="step", mininterval=pause, disable=not self.writes)
-        options["file"] = Unfailing(sys.stderr, self.asked)
+        bar = tqdm(
+            total=self.config.steps,
+            initial=self.progress.step,
+            unit="step",
+            mininterval=pause,
+            disable=not self.writes,
+            file=Unfailing(sys.stderr, self.asked),
+        )
         try:
-            total, initial = self.config.steps, self.progress.step
-            with tqdm(total=total, initial=initial, **options) as self.bar:
+            with bar as self.bar:
                 yield self
         finally:
             for number, handler in before.items():
@@ -179,27 +195,29 @@ class TrainingSession:
         """One record over the steps since the last, with further entries from an evaluation."""
         self.log_file.record(self.progress, self.writes, **more)
         record = self.records[-1]
-        told = f"loss {record['loss']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
-        self.bar.set_postfix_str(told)
+        status = f"loss {record['loss']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
+        self.bar.set_postfix_str(status)
         if self.writes and self.on_log:
             with stopping(self.asked):
                 self.on_log(self.records)
         self.log_file.start_over()
 
     def keep(self, model, better):
-        """After an evaluation, the weights to translate with, as `Config.keep` says."""
+        """After an evaluation, the weights to translate with, by `Config.keep`."""
         if self.writes and (better or self.config.keep != "best"):
             weights = dict(model.named_parameters())
             if self.config.keep == "average":
                 weights = checkpoints.average(self.checkpoints, self.config, weights)
-            about = dict(dtype=self.config.dtype, made_for=self.made_for)
-            write_tensors(self.folder.path / "model.safetensors", weights, **about)
+            path = self.folder.path / "model.safetensors"
+            write_tensors(path, weights, dtype=self.config.dtype, made_for=self.made_for)
 
     def save(self, model, optimizer):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
-        progress, log = self.progress, self.log_file
+        progress = self.progress
+        log = self.log_file
         log.check_numbers(progress.step, log.loss)
-        progress.loss, progress.tokens = float(log.loss), float(log.tokens)
+        progress.loss = float(log.loss)
+        progress.tokens = float(log.tokens)
         if self.writes:
             parts = model, optimizer, progress, self.made_for
             checkpoints.save_checkpoint(self.checkpoints, *parts)
@@ -228,7 +246,8 @@ class Unfailing:
     """A stream to print on, for a progress bar: what cannot be printed asks the run to stop."""
 
     def __init__(self, stream, asked):
-        self.stream, self.asked = stream, asked
+        self.stream = stream
+        self.asked = asked
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
@@ -281,8 +300,8 @@ def only_here(path):
 def clear(path):
     """Deletes what a run has written into its folder, and nothing else."""
     folder = path / "checkpoints"
-    found = [*checkpoints.step_folders(folder), *checkpoints.step_folders(folder, ".tmp")]
-    for checkpoint in found:
+    folders = [*checkpoints.step_folders(folder), *checkpoints.step_folders(folder, ".tmp")]
+    for checkpoint in folders:
         shutil.rmtree(checkpoint)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

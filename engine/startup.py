@@ -8,7 +8,8 @@ import sys
 import traceback
 
 # glibc's names for what mallopt sets
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 
 
 def tune_process():

@@ -36,8 +36,8 @@ def translate_lines(load, texts=(), path=None):
     translate = load()
     shown = total and sys.stderr.isatty() and not sys.stdout.isatty()
     with tqdm(total=total, unit="sentence", disable=not shown) as bar:
-        for found in waiting:
-            numbers, sentences = zip(*found)
+        for batch in waiting:
+            numbers, sentences = zip(*batch)
             translations = translate(sentences, first=numbers[0], bar=bar)
             print(*map(one_line, translations), sep="\n", flush=True)
 
@@ -74,12 +74,12 @@ def collect(waiting, size):
     """Yields the lists, from the queue that the thread fills."""
     last = None
     while last is None:
-        found = [waiting.get()]
-        while len(found) < size and not waiting.empty():  # nobody else takes from it
-            found.append(waiting.get())
-        if found[-1] is END or isinstance(found[-1], Exception):
-            last = found.pop()
-        if found:
-            yield found
+        batch = [waiting.get()]
+        while len(batch) < size and not waiting.empty():  # nobody else takes from it
+            batch.append(waiting.get())
+        if batch[-1] is END or isinstance(batch[-1], Exception):
+            last = batch.pop()
+        if batch:
+            yield batch
     if last is not END:
         raise last

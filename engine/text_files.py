@@ -40,7 +40,8 @@ def split_lines(file):
 
 def decode_line(line, path, number):
     """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped."""
-    coding, errors = "utf-8-sig" if number == 1 else "utf-8", "strict"
+    coding = "utf-8-sig" if number == 1 else "utf-8"
+    errors = "strict"
     if len(line) == LINE_BYTES:
         errors = "ignore"  # it may be cut inside a character
     try:
@@ -90,22 +91,22 @@ def check_scripts(path, pairs, config):
     for side, code in enumerate((config.src, config.tgt)):
         wrong = sum(not in_script(pair[side], code) for pair in pairs)
         if 2 * wrong > len(pairs):
-            told = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
-            raise InputError(f"{path}: {told}. Are --src, --tgt and --target-first right?")
+            message = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
+            raise InputError(f"{path}: {message}. Are --src, --tgt and --target-first right?")
 
 
-def kept_pairs(path, found, config):
+def kept_pairs(path, rows, config):
     """The pairs among `found`, one for each line of a file, None for a line without two texts.
 
     Such lines are counted and reported on stderr. Raises InputError when they are the most, and
     when the texts are of other languages.
     """
-    skipped = [number for number, pair in enumerate(found, start=1) if pair is None]
-    check_file(path, len(found), len(found) - len(skipped))
-    pairs = [pair for pair in found if pair is not None]
+    skipped = [number for number, pair in enumerate(rows, start=1) if pair is None]
+    check_file(path, len(rows), len(rows) - len(skipped))
+    pairs = [pair for pair in rows if pair is not None]
     check_scripts(path, pairs, config)
     if skipped:
-        share = f"{len(skipped)} of {len(found)} lines"
+        share = f"{len(skipped)} of {len(rows)} lines"
         first = ", ".join(map(str, skipped[:5]))
         print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
     return pairs

@@ -11,7 +11,7 @@ PROJECT = "transformer"  # what a tracker calls all our runs
 
 
 def tracked(on_log, name, folder):
-    """The function `on_log`, which then also gives each record's numbers to a tracker, if named.
+    """The function `on_log`, which then also sends each record's numbers to a tracker, if named.
 
     TensorBoard writes into the run's folder. InputError where the tracker's package is missing.
     """
@@ -36,7 +36,8 @@ def tracked(on_log, name, folder):
                 tracker.init_trackers(PROJECT)
             tracker.log(numbers, step=numbers.pop("step"))
         except Exception as error:  # whatever a tracker raises: the training is worth more
-            works, wrong = False, f"{type(error).__name__}: {error}"
+            works = False
+            wrong = f"{type(error).__name__}: {error}"
             tqdm.write(f"--tracker {name}: {wrong}. The run goes on without it", file=sys.stderr)
 
     return log

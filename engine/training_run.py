@@ -32,7 +32,7 @@ from utils import device
 def run_training(
     data, config, run, restart=False, on_log=None, load=load_data, start=None, samples=()
 ):
-    """From a data folder to a finished run folder; goes on where an earlier call stopped.
+    """From a data folder to a finished run folder; resumes where an earlier call stopped.
 
     `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
     `load_data` of corpus/pairs.py does. A new run takes vocabularies and weights from the run
@@ -59,8 +59,8 @@ def run_training(
 
         def measure():
             """What an evaluation notes besides the dev loss."""
-            found = {"train_loss": mean_loss(model, sample, config)}
-            return found | translate_some(model, (source, target), dev_pairs, config, samples)
+            entries = {"train_loss": mean_loss(model, sample, config)}
+            return entries | translate_some(model, (source, target), dev_pairs, config, samples)
 
         return train_in(session, model, train_set, dev_set, measure)
 
@@ -89,7 +89,8 @@ def take_weights(model, start, run, config, source, target):
         raise InputError(f"{run}: --start is this run itself. Give the new run another --run")
     before = RunFolder(start).read_config()
     for name in MEANING:
-        old, new = getattr(before, name), getattr(config, name)
+        old = getattr(before, name)
+        new = getattr(config, name)
         if old != new:
             hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
             raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")
@@ -116,12 +117,17 @@ class Run:
     """
 
     def __init__(self, session, model, optimizer, train_set, dev_set, measure):
-        self.session, self.model, self.optimizer = session, model, optimizer
-        self.train_set, self.dev_set, self.measure = train_set, dev_set, measure
+        self.session = session
+        self.model = model
+        self.optimizer = optimizer
+        self.train_set = train_set
+        self.dev_set = dev_set
+        self.measure = measure
 
     def batches(self):
         """Yields (step, batch) of the steps that are left, this process's share of each batch."""
-        session, config = self.session, self.session.config
+        session = self.session
+        config = self.session.config
         every = endless_batches(self.train_set, config, session.progress)
         while not session.progress.finished:
             batch, session.position = next(every)
@@ -137,7 +143,7 @@ class Run:
         self.session.log()
 
     def evaluate(self):
-        """Measures on dev, and keeps the weights if they are the best so far."""
+        """Measures on dev, and saves the weights if they are the best so far."""
         session = self.session
         dev_loss = mean_loss(self.model, self.dev_set, session.config)
         session.log(dev_loss=dev_loss, **self.measure())
@@ -153,7 +159,7 @@ class Run:
 
 
 def train_in(session, model, train_set, dev_set, measure=dict):
-    """Trains to the end of a `TrainingSession`, from where it stands. Returns all records.
+    """Trains to the end of a `TrainingSession`, from its progress on. Returns all records.
 
     `measure()` returns further entries for the record of an evaluation.
     """

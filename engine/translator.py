@@ -16,7 +16,10 @@ class Translator:
     """A trained model that translates: `Translator.load(run).translate(["Good morning."])`."""
 
     def __init__(self, config, source, target, model, alpha=ALPHA):
-        self.config, self.source, self.target, self.alpha = config, source, target, alpha
+        self.config = config
+        self.source = source
+        self.target = target
+        self.alpha = alpha
         self.model = model.eval()
 
     @classmethod

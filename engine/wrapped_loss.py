@@ -29,7 +29,8 @@ class WrappedLoss(BatchLoss):
 
     def __init__(self, model, criterion, config):
         super().__init__(model, criterion)
-        self.dtype, self.parts = config.dtype, config.grad_accum_steps
+        self.dtype = config.dtype
+        self.parts = config.grad_accum_steps
 
     def forward(self, batch):
         parts = split_rows(batch, self.parts)
@@ -40,7 +41,8 @@ class WrappedLoss(BatchLoss):
         else:
             loss, count = map(sum, zip(*map(self.loss_of_rows, parts)))
         if processes().num_processes > 1:
-            loss, count = SumOverProcesses.apply(loss), all_reduce_sum(count)
+            loss = SumOverProcesses.apply(loss)
+            count = all_reduce_sum(count)
         return loss, count
 
     def loss_of_rows(self, batch):
@@ -71,7 +73,9 @@ class LossInParts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, loss_of_rows, parts, *parameters):
-        losses, counts, ctx.gradients = [], [], None
+        losses = []
+        counts = []
+        ctx.gradients = None
         for rows in parts:
             with torch.enable_grad():
                 loss, count = loss_of_rows(rows)
@@ -89,7 +93,8 @@ class LossInParts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, of_loss, of_count):
-        gradients, ctx.gradients = ctx.gradients, None
+        gradients = ctx.gradients
+        ctx.gradients = None
         return None, None, *(gradient.mul_(of_loss) for gradient in gradients)
 
 

@@ -79,7 +79,8 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
         entry without a modification time is never thrown out.)
         """
         text = "\n\n".join(text for _, text in export_cells(self.path)) + "\n"
-        name, lines = str(self.path), text.splitlines(keepends=True)
+        name = str(self.path)
+        lines = text.splitlines(keepends=True)
         linecache.cache[name] = (len(text), None, lines, name)
         return text
 
@@ -103,12 +104,12 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
         if sys.argv[:1] == ["-m"] and name in PROGRAMS:  # Python looks for what to run
             print(f"Type instead: python {PROGRAMS[name]} ...", file=sys.stderr)
             raise SystemExit(2)
-        found = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
-        if len(found) == 1:
+        matches = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
+        if len(matches) == 1:
             return importlib.util.spec_from_file_location(
-                fullname, found[0], loader=NotebookLoader(found[0])
+                fullname, matches[0], loader=NotebookLoader(matches[0])
             )
-        names = ", ".join(file.name for file in found) or "none"
+        names = ", ".join(file.name for file in matches) or "none"
         raise ModuleNotFoundError(
             f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}",
             name=fullname,

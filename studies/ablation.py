@@ -49,7 +49,7 @@ from notebooks.transformer import Transformer
 from utils import ROOT, device
 
 sys.path.append(str(ROOT / "tools"))
-from grade import NOTEBOOKS, exercises, namespace, other_cells
+from grading import NOTEBOOKS, exercises, namespace, other_cells
 
 OUTPUT = ROOT / "studies" / "ablation.json"
 STEPS = 1000
@@ -96,7 +96,8 @@ class Rotating(MultiHeadAttention):
         # stands does not matter
         beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
         start = (key.shape[2] - query.shape[2]) // beam_size
-        query, key = self.turn(query, beam_size, start), self.turn(key, beam_size)
+        query = self.turn(query, beam_size, start)
+        key = self.turn(key, beam_size)
         return super().attend(query, key, value, mask)
 
     def turn(self, x, beam_size, start=0):
@@ -242,7 +243,9 @@ def step_times(data, config, kinds, batches=8, rounds=5):
     source, target, train_set, *_ = load_data(data, config)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
     some = [b.to(device()) for b, _ in zip(make_dataloader(train_set, sampler), range(batches))]
-    criterion, steps, times = LabelSmoothing(config.label_smoothing), {}, {}
+    criterion = LabelSmoothing(config.label_smoothing)
+    steps = {}
+    times = {}
     for name, parts in {AS_IT_IS: [], **kinds}.items():
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
@@ -260,14 +263,14 @@ def step_times(data, config, kinds, batches=8, rounds=5):
             times[name].append(time.perf_counter() - began)
     plain = times[AS_IT_IS][1:]
     return {
-        name: round(statistics.median(a / b for a, b in zip(found[1:], plain)), 2)
-        for name, found in times.items()
+        name: round(statistics.median(a / b for a, b in zip(seconds[1:], plain)), 2)
+        for name, seconds in times.items()
     }
 
 
 def gather(rows, times):
     """What is written: one entry for each name, with a value for each of its seeds."""
-    found = []
+    entries = []
     for name in dict.fromkeys(row["name"] for row in rows):
         mine = [row for row in rows if row["name"] == name]
         entry = {"name": name, "parts": mine[0]["parts"], "layers": mine[0]["layers"]}
@@ -276,8 +279,8 @@ def gather(rows, times):
             entry[search] = [row[search]["bleu"] for row in mine]
         if name in times:
             entry["time"] = times[name]
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
@@ -296,10 +299,10 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
         parts = list(pool.map(run, *zip(*paper)))
     kinds = {name: [name] for name in SINCE} | {TOGETHER: together}
     times = step_times(ROOT / "data_small", config, kinds)
-    kept = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
+    scored = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
     tables = {"paper": gather(parts, times), "since": gather(since, times)}
-    told = {"command": "make ablation", "steps": STEPS, **kept, "helped": together}
-    write_json(output, {**told, **tables})
+    header = {"command": "make ablation", "steps": STEPS, **scored, "helped": together}
+    write_json(output, {**header, **tables})
     for row in [*tables["since"], *tables["paper"]]:
         print(f"{row['name']:18} {json.dumps(row)}")
 

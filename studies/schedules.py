@@ -33,7 +33,8 @@ from notebooks.training import train_step
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "schedules.json"
-STEPS, WARM_UP = 400, 80
+STEPS = 400
+WARM_UP = 80
 PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [3e-4, 6e-4, 1.25e-3]}
 SHAPES = ["constant", "cosine", "noam"]  # beside linear, at one peak
 SEEDS = {"pre": 2, "post": 1}
@@ -62,10 +63,14 @@ def run_row(row, data, runs, config):
     torch.manual_seed(config.seed)
     model = make_model(config, len(source), len(target)).to(device())
     optimizer, _ = make_optimizer(model, config)
-    rate = lambda done: rate_of(row["shape"], done + 1, row["peak"], row["warm_up"], config.steps)
+
+    def rate(done):
+        return rate_of(row["shape"], done + 1, row["peak"], row["warm_up"], config.steps)
+
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config).train()
-    losses, batches = [], endless_batches(train_set, config, Progress())
+    losses = []
+    batches = endless_batches(train_set, config, Progress())
     for step, (batch, _) in zip(range(config.steps), batches):
         seed_step(config.seed, step)
         loss, count, _ = train_step(batch_loss, batch, optimizer, config.max_grad_norm)
@@ -73,10 +78,10 @@ def run_row(row, data, runs, config):
         losses.append((loss / count).item())
     every = max(1, config.steps // 40)
     means = [sum(losses[n : n + every]) / every for n in range(0, config.steps, every)]
-    found = row | {"train_loss": [round(mean, 3) for mean in means]}
-    found["dev_loss"] = round(mean_loss(model.eval(), dev_set, config), 4)
-    write_json(path, found)
-    return found
+    result = row | {"train_loss": [round(mean, 3) for mean in means]}
+    result["dev_loss"] = round(mean_loss(model.eval(), dev_set, config), 4)
+    write_json(path, result)
+    return result
 
 
 def rows():
@@ -94,10 +99,10 @@ def main(runs=ROOT / "runs" / "schedules", output=OUTPUT, config=None, jobs=2):
     runs.mkdir(parents=True, exist_ok=True)
     run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config or small)
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(run, rows()))
-    told = {"command": "make schedules", "steps": STEPS, "warm_up": WARM_UP}
-    write_json(output, {**told, "rows": found})
-    for row in found:
+        results = list(pool.map(run, rows()))
+    header = {"command": "make schedules", "steps": STEPS, "warm_up": WARM_UP}
+    write_json(output, {**header, "rows": results})
+    for row in results:
         print({key: value for key, value in row.items() if key != "train_loss"})
 
 

@@ -26,7 +26,14 @@ from engine.training_run import train_in
 from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
-from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
+from notebooks.support.story import (
+    blocked_masks,
+    encode_sentences,
+    greedy_with_masks,
+    mean_cosines,
+    variants,
+    vectors_of_play,
+)
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "verbs.json"
@@ -46,15 +53,15 @@ def verbs(model, tokenizers, config):
     """Of 24 greedy translations, how many have the verb of each thing."""
     sentences = [sentence for what in THINGS for sentence in variants(what)]
     texts = Translator(config, *tokenizers, model).translate(sentences, beam_size=1)
-    wanted = [THINGS[what].split()[0] for what in THINGS for _ in variants(what)]
-    found = [verb in text for verb, text in zip(wanted, texts)]
-    return {what: sum(found[24 * n : 24 * (n + 1)]) for n, what in enumerate(THINGS)}
+    expected = [THINGS[what].split()[0] for what in THINGS for _ in variants(what)]
+    correct = [verb in text for verb, text in zip(expected, texts)]
+    return {what: sum(correct[24 * n : 24 * (n + 1)]) for n, what in enumerate(THINGS)}
 
 
 def cosines(model, source):
     """The mean cosine of the vectors of `play` for two different things, layer by layer."""
-    found = {what: vectors_of_play(model.eval(), source, what) for what in THINGS}
-    return [round(value, 3) for value in mean_cosines(found).tolist()]
+    vectors = {what: vectors_of_play(model.eval(), source, what) for what in THINGS}
+    return [round(value, 3) for value in mean_cosines(vectors).tolist()]
 
 
 def looked_at(model, tokenizers, config):
@@ -76,14 +83,16 @@ def looked_at(model, tokenizers, config):
     return {"play": play, "object": noun, "sentences": len(shares)}
 
 
-def forbidden(model, tokenizers, others_look, decoder_looks):
+def blocked(model, tokenizers, others_attend, decoder_attends):
     """How many verbs and nouns, of all variants, are right with looks at the object forbidden."""
     source, target = tokenizers
     right = [0, 0]
     for what, wanted in THINGS.items():
-        ids = read(source, variants(what)).to(device())
+        ids = encode_sentences(source, variants(what)).to(device())
         word = ids.new_full((len(ids),), source.vocabulary.ids[what.split()[-1]])
-        texts = write(model, target, ids, *looks(ids, word, others_look, decoder_looks))
+        texts = greedy_with_masks(
+            model, target, ids, *blocked_masks(ids, word, others_attend, decoder_attends)
+        )
         for kind, part in enumerate(wanted.split()):
             right[kind] += sum(part in text for text in texts)
     return {"verb": right[0], "noun": right[1]}
@@ -100,15 +109,16 @@ def train_seed(seed, data, runs, config):
     model = make_model(config, len(source), len(target)).to(device())
 
     def measure():
-        found = verbs(model, tokenizers, config)
+        counts = verbs(model, tokenizers, config)
         angles = enumerate(cosines(model, source))
         model.train()
         # numbers only, as a log holds them, so that a study that was cut finds them again
-        return found | {f"cosine {layer}": value for layer, value in angles}
+        return counts | {f"cosine {layer}": value for layer, value in angles}
 
     with TrainingSession(run, config, source, target) as session:
         records = train_in(session, model, train_set, dev_set, measure)
-    model, config = Translator.load(run).model, replace(config, dtype="float32")
+    model = Translator.load(run).model
+    config = replace(config, dtype="float32")
     layers = range(config.num_layers + 1)
     curve = {
         str(record["step"]): {
@@ -118,7 +128,7 @@ def train_seed(seed, data, runs, config):
         for record in records
         if "cosine 0" in record
     }
-    ways = {name: forbidden(model, tokenizers, *may) for name, may in FORBIDDEN.items()}
+    ways = {name: blocked(model, tokenizers, *may) for name, may in FORBIDDEN.items()}
     end = {"cosines": cosines(model, source), "looks": looked_at(model, tokenizers, config)}
     return {"seed": seed, "steps": curve, **end, "forbidden": ways}
 
@@ -128,10 +138,10 @@ def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs
     config = config or replace(RunConfig.preset("small"), eval_steps=100, bleu_sentences=0)
     given = [(seed, ROOT / "data_small", runs, config) for seed in range(seeds)]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(train_seed, *zip(*given)))
-    told = {"command": "make verbs", "variants": len(variants("")), "things": THINGS}
-    write_json(output, {**told, "seeds": found})
-    for part in found:
+        results = list(pool.map(train_seed, *zip(*given)))
+    header = {"command": "make verbs", "variants": len(variants("")), "things": THINGS}
+    write_json(output, {**header, "seeds": results})
+    for part in results:
         print(f"seed {part['seed']}:", {key: part[key] for key in part if key != "steps"})
 
 

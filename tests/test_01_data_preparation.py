@@ -345,7 +345,11 @@ def test_an_epoch_has_few_shapes():
 def test_a_batch_is_pinned_as_a_whole(monkeypatch):
     """By the DataLoader itself; a stand-in for PyTorch's method, which wants a GPU."""
     pinned = []
-    pin = lambda ids, *_: pinned.append(ids) or ids.clone()
+
+    def pin(ids, *_):
+        pinned.append(ids)
+        return ids.clone()
+
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     batch = Batch.collate([([5, EOS], [BOS, 6, EOS])])
     copy = torch.utils.data._utils.pin_memory.pin_memory(batch)

@@ -63,7 +63,10 @@ def test_never_more_logits_than_those_of_some_places(monkeypatch):
     """Neither in training nor in an evaluation, which takes as many parts as training does."""
     model, batch = random_model(0, torch.float32), random_batch(0, [5] * 4, [9] * 4)
     model, batch, read = model.to(device()), batch.to(device()), []
-    note = lambda module, given, made: read.append(made[..., 0].numel())
+
+    def note(module, given, made):
+        read.append(made[..., 0].numel())
+
     model.generator.register_forward_hook(note)
     monkeypatch.setattr(wrapped_loss, "most_logits", lambda: 16 * 12 + 11)
     WrappedLoss(model, LabelSmoothing(0.1), TINY)(batch)[0].backward()

@@ -70,7 +70,10 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
 
 def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):
     """This one speaks of memory, too."""
-    mistake = lambda *_: torch.ones(1).expand(3).add_(1)
+
+    def mistake(*_):
+        return torch.ones(1).expand(3).add_(1)
+
     monkeypatch.setattr(wrapped_loss.WrappedLoss, "forward", mistake)
     with pytest.raises(RuntimeError, match="memory location"):
         train.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])

@@ -93,11 +93,11 @@ def plain_beam(model, src, limit, beam_size, alpha):
     return sorted(finished, reverse=True)[:beam_size]
 
 
-def test_with_endless_patience_it_finds_what_a_plain_beam_finds_at_the_limit():
+def test_with_an_endless_lookahead_it_finds_what_a_plain_beam_finds_at_the_limit():
     """Stopping when nothing can win changes nothing, nor do cache, batch and reordered rows."""
     for seed in range(6):
         model, batch = random_model(seed), random_batch(seed, [4, 2], [1, 1])
-        every = beam_search(model, batch.src, 8, 3, 0.6, patience=math.inf)
+        every = beam_search(model, batch.src, 8, 3, 0.6, lookahead=math.inf)
         for src, hypotheses in zip(batch.src.tolist(), every):
             src = src[: src.index(EOS) + 1]
             limit = min(2 * len(src) + 10, 9)
@@ -105,19 +105,22 @@ def test_with_endless_patience_it_finds_what_a_plain_beam_finds_at_the_limit():
             assert hypotheses[0] == (pytest.approx(score, rel=1e-5), ids)
 
 
-def test_more_patience_costs_steps_and_never_a_score():
+def test_a_longer_lookahead_costs_steps_and_never_a_score():
     saved = 0
     for seed in range(10):
         model, batch, read = random_model(seed), random_batch(seed, [4, 2], [1, 1]), []
-        note = lambda module, given, read=read: read.append(len(given[0]))
+
+        def note(module, given, read=read):
+            read.append(len(given[0]))
+
         model.generator.register_forward_pre_hook(note)
         scores, steps = [], []
-        for patience in (0, 2, math.inf):
+        for lookahead in (0, 2, math.inf):
             read.clear()
-            found = beam_search(model, batch.src, 20, 3, 1.4, patience)
+            found = beam_search(model, batch.src, 20, 3, 1.4, lookahead)
             scores.append([best[0][0] for best in found])
             steps.append(sum(read))
-        for each in zip(*scores):  # with more patience the same, or higher
+        for each in zip(*scores):  # with a longer lookahead the same, or higher
             assert list(each) == pytest.approx(sorted(each), rel=0, abs=1e-9)
         assert steps == sorted(steps)
         saved += steps[2] - steps[0]
@@ -162,7 +165,10 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     """The generator reads each row once for each token that it writes."""
     texts = [english for english, _ in read_tsv(small_data, "dev", translator.config)]
     read = []
-    note = lambda module, given: read.append(len(given[0]))
+
+    def note(module, given):
+        read.append(len(given[0]))
+
     hook = translator.model.generator.register_forward_pre_hook(note)
     src = pad_rows([translator.encode(text) for text in texts]).to(device())
     written = greedy_search(translator.model, src, translator.config.max_length)

@@ -38,7 +38,7 @@ def test_as_many_parameters(parts):
 def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
     model = shake(model_with(parts)).double().eval()
     src = random_batch(1, [5, 5], [6, 6]).src
-    every = beam_search(model, src, 20, 4, alpha=4, patience=math.inf)
+    every = beam_search(model, src, 20, 4, alpha=4, lookahead=math.inf)
     for row, translations in zip(src.tolist(), every):
         assert max(len(ids) for _, ids in translations) > 9
         for score, ids in translations:

@@ -441,7 +441,9 @@ def test_a_run_whose_output_ends_is_saved(tmp_path, small_data, monkeypatch, str
 
 
 def test_as_many_lines_out_as_in_whatever_was_learned(capsys, finished_run, monkeypatch):
-    answer = lambda _, texts, **options: ["a\nb\x1b[31m\u2028c\r"] * len(texts)
+    def answer(_, texts, **options):
+        return ["a\nb\x1b[31m\u2028c\r"] * len(texts)
+
     monkeypatch.setattr(Translator, "translate", answer)
     assert translate.main(["--run", str(finished_run), "one", "two"]) == 0
     assert capsys.readouterr().out == "a b [31m c\n" * 2

@@ -382,7 +382,11 @@ def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeyp
     few, learned = pairs["train"][:14], []
     write_data(tmp_path, {"train": few * 10, "dev": pairs["dev"]}, "tsv")
     size = (tmp_path / "train.tsv").stat().st_size
-    record = lambda rows, config: learned.append(rows) or make_tokenizers(rows, config)
+
+    def record(rows, config):
+        learned.append(rows)
+        return make_tokenizers(rows, config)
+
     monkeypatch.setattr(large, "make_tokenizers", record)
     for part, most in ((4, 14), (30, 5)):
         monkeypatch.setattr(large, "SAMPLE_BYTES", size // part)

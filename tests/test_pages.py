@@ -275,7 +275,10 @@ def test_a_file_of_the_users_is_kept(copied, site, tmp_path, monkeypatch, name, 
     former = shutil.copytree(site, tmp_path / "former")
     mine, build = former / name, program.build
     if while_it_is_made:
-        own = lambda *given: mine.write_text("mine", encoding="utf-8") and build(*given)
+
+        def own(*given):
+            return mine.write_text("mine", encoding="utf-8") and build(*given)
+
         monkeypatch.setattr(program, "build", own)
     else:
         mine.write_text("mine", encoding="utf-8")

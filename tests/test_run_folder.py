@@ -190,7 +190,10 @@ def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, 
     losses = twice(itertools.cycle([5.0, 4.0, 4.5, 4.2, 4.1, 4.3]))
     monkeypatch.setattr(training_run, "mean_loss", lambda *_: next(losses))
     seen, model = [], tmp_path / "model.safetensors"
-    look = lambda _: seen.append(model.exists())  # a run that is stopped after days can translate
+
+    def look(_):
+        return seen.append(model.exists())  # a run that is stopped after days can translate
+
     config = replace(CONFIG, steps=12, keep=keep, checkpoints=9)
     run_training(small_data, config, tmp_path, on_log=look)
     assert seen == [False] + 5 * [True]  # the record is written before the weights
@@ -253,7 +256,9 @@ def test_tied_weights_are_saved_once(finished_run):
 
 
 def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
-    times = lambda: {p: p.stat().st_mtime_ns for p in finished_run.rglob("*.safetensors")}
+    def times():
+        return {p: p.stat().st_mtime_ns for p in finished_run.rglob("*.safetensors")}
+
     before = times()
     arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
     assert train.main(arguments) == 0
@@ -367,7 +372,10 @@ def tracker_of_accelerate(monkeypatch, **methods):
 
 def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeypatch):
     calls = []
-    log = lambda values, step: calls.append((step, values))
+
+    def log(values, step):
+        calls.append((step, values))
+
     options = tracker_of_accelerate(monkeypatch, init_trackers=calls.append, log=log)
     argv = [*OPTIONS, "--tracker", "wandb", "--run", str(tmp_path), "--data", str(small_data)]
     assert train.main(argv) == 0

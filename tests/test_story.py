@@ -9,7 +9,14 @@ import torch
 from engine.attention_maps import translation_attention
 from notebooks.data_preparation import BOS, EOS, PAD, Batch, padding_mask
 from notebooks.support.box import load_pretrained
-from notebooks.support.story import looks, mean_cosines, read, variants, vectors_of_play, write
+from notebooks.support.story import (
+    blocked_masks,
+    encode_sentences,
+    greedy_with_masks,
+    mean_cosines,
+    variants,
+    vectors_of_play,
+)
 
 THINGS = {
     "football": "踢", "tennis": "打", "basketball": "打", "cards": "打", "chess": "下",
@@ -84,10 +91,12 @@ def test_the_vectors_of_play_part_and_do_not_where_the_look_is_forbidden():
 
 def test_forbidden_looks_close_one_word_to_the_others_or_to_the_decoder():
     ids = torch.tensor([[5, 7, 6, EOS], [7, 6, EOS, PAD]])
-    open_to_all, cross = looks(ids, torch.tensor([7, 7]))
+    open_to_all, cross = blocked_masks(ids, torch.tensor([7, 7]))
     assert torch.equal(open_to_all, padding_mask(ids).expand(-1, -1, 4, -1))
     assert torch.equal(cross, padding_mask(ids))
-    own, cross = looks(ids, torch.tensor([7, 7]), others_look=False, decoder_looks=False)
+    own, cross = blocked_masks(
+        ids, torch.tensor([7, 7]), others_attend=False, decoder_attends=False
+    )
     assert own[0, 0].int().tolist() == [[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 1]]
     assert own[1, 0, :3].int().tolist() == [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
     assert cross[:, 0, 0].int().tolist() == [[1, 0, 1, 1], [0, 1, 1, 0]]
@@ -95,8 +104,8 @@ def test_forbidden_looks_close_one_word_to_the_others_or_to_the_decoder():
 
 def test_with_nothing_forbidden_it_writes_what_the_greedy_search_writes():
     box, sentences = load_pretrained(), variants("the piano")
-    ids = read(box.source, sentences)
-    written = write(box.model, box.target, ids, padding_mask(ids), padding_mask(ids))
+    ids = encode_sentences(box.source, sentences)
+    written = greedy_with_masks(box.model, box.target, ids, padding_mask(ids), padding_mask(ids))
     assert written == box.translate(sentences, beam_size=1)
 
 

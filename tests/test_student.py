@@ -99,7 +99,10 @@ def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original
                         for place in (path.parent, original / "notebooks"))  # fmt: skip
         nbformat.validate(theirs)
         assert theirs.metadata == ours.metadata
-        code = lambda book: [cell.source for cell in book.cells if cell.cell_type == "code"]
+
+        def code(book):
+            return [cell.source for cell in book.cells if cell.cell_type == "code"]
+
         assert code(ours) == code(theirs)
         assert len(ours.cells) - len(theirs.cells) == len(exercises(path))
         holes = [hole.source for hole in grading.tagged(theirs.cells, "exercise")]
@@ -267,8 +270,11 @@ def test_a_filled_copy(original, tmp_path):
     utils = copy / "utils.py"
     text = utils.read_text(encoding="utf-8").replace('"not filled yet"', '"right"')
     utils.write_text(text, encoding="utf-8")
+
     # what cannot be graded
-    untag = lambda cells: grading.tagged(cells, "exercise")[0].metadata.clear()
+    def untag(cells):
+        return grading.tagged(cells, "exercise")[0].metadata.clear()
+
     edit(copy, "02_input_embedding", untag)
     (copy / "notebooks" / "12_label_smoothing.ipynb").unlink()
     (copy / "notebooks" / "14_optimizer_schedule.ipynb").write_text("{")

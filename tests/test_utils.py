@@ -56,10 +56,14 @@ def test_a_processor_computes_in_the_type_that_it_multiplies_faster(monkeypatch,
 
 @pytest.mark.parametrize("place", ["cpu", "cuda"])
 def test_only_on_cuda_a_search_computes_with_less_precision(monkeypatch, place):
-    """On a CPU a batch has to give what each of its sentences gives alone."""
+    """On a CPU a batch has to return what each of its sentences returns alone."""
     monkeypatch.setattr(precision, "device", lambda: torch.device(place))
     asked, matmul = [], torch.backends.cuda.matmul
-    note = lambda dtype: asked.append(dtype) or nullcontext()
+
+    def note(dtype):
+        asked.append(dtype)
+        return nullcontext()
+
     monkeypatch.setattr(precision, "precision", note)
     before = matmul.allow_tf32
     with precision.search_precision("bfloat16"):

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import nbformat
 import polib
+from catalogue_faults import faults
 from copies import CHANGES, LEFT_OUT, changed, tracked_files
 
 from engine.errors import InputError, run_command
@@ -54,7 +55,9 @@ WORDLESS = re.compile(r"```[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+
 
 def blocks(text):
     """The blocks of a Markdown text: what stands between empty lines; fenced blocks are whole."""
-    found, block, fence = [], [], None
+    parts = []
+    block = []
+    fence = None
     for line in text.split("\n"):
         mark = FENCE.match(line)
         if fence is None and mark and not line.endswith(mark[1], len(mark[1])):
@@ -64,9 +67,9 @@ def blocks(text):
         if line or fence:
             block.append(line)
         elif block:
-            found.append("\n".join(block))
+            parts.append("\n".join(block))
             block = []
-    return [*found, "\n".join(block)] if block else found
+    return [*parts, "\n".join(block)] if block else parts
 
 
 def is_message(block):
@@ -104,15 +107,15 @@ def messages(name):
         return site_words()
     text = (ROOT / name).read_text(encoding="utf-8")
     versions = [text, changed(name, text)] if name in CHANGES else [text]
-    found = {}
+    positions = {}
     for version in versions:
         for number, part in enumerate(markdown(name, version)):
             for block in filter(is_message, blocks(part)):
-                places = found.setdefault(block, [])
+                places = positions.setdefault(block, [])
                 places += [number] if number not in places else []
     for about in described(nbformat.reads(text, as_version=4)) if name.endswith(".ipynb") else ():
-        found.setdefault(about["alt"], [])
-    return found
+        positions.setdefault(about["alt"], [])
+    return positions
 
 
 def site_words():
@@ -131,8 +134,8 @@ def own_words(files):
 def described(notebook):
     """The metadata of the pictures that a notebook shows, whose "alt" is a text."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    found = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
-    return [about for about in found if "alt" in about]
+    described_outputs = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
+    return [about for about in described_outputs if "alt" in about]
 
 
 def path_of(language, name):
@@ -199,10 +202,10 @@ def translations(language, name):
 UNTRANSLATED = "<!-- not translated yet -->\n"
 
 
-def translated(text, found):
+def translated(text, words):
     """A Markdown text with its blocks in the other language, or as they are, and marked."""
     return "\n\n".join(
-        found.get(block, UNTRANSLATED + block) if is_message(block) else block
+        words.get(block, UNTRANSLATED + block) if is_message(block) else block
         for block in blocks(text)
     )
 
@@ -210,78 +213,24 @@ def translated(text, found):
 def in_language(language, name, text):
     """The text of a file in a language: of a notebook or a page of `sources`, or of the viewer."""
     if name == VIEWER:
-        found = translations(language, "site")
-        own = lambda word: word[0].replace(word[1], found.get(word[1], word[1]))
+        words = translations(language, "site")
+
+        def own(word):
+            return word[0].replace(word[1], words.get(word[1], word[1]))
+
         return re.sub(r'\bword\(\s*"([^"]+)"', own, text)
     if catalogue_of(name) not in sources() or name == SITE[0]:
         return text
-    found = translations(language, catalogue_of(name))
+    words = translations(language, catalogue_of(name))
     if name.endswith(".md"):
-        return translated(text, found) + "\n"
+        return translated(text, words) + "\n"
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = translated(cell.source, found)
+            cell.source = translated(cell.source, words)
     for about in described(notebook):
-        about["alt"] = found.get(about["alt"], about["alt"])
+        about["alt"] = words.get(about["alt"], about["alt"])
     return nbformat.writes(notebook) + "\n"
-
-
-# what a translation must have as its source has it
-ALIKE_PARTS = {
-    "code": re.compile(r"`[^`\n]+`"),
-    "formulas": re.compile(r"\$\$[\s\S]+?\$\$|\$[^$\n]+\$"),
-    "links": re.compile(r"\]\(([^)\s]+)\)"),
-    "numbers": re.compile(r"\d+(?:[.,]\d+)*"),
-}
-NUMBER = ALIKE_PARTS["numbers"]
-LATIN_WORDS = re.compile(r"(?:[A-Za-z][\w'’-]*[ ,;:]+){8,}[A-Za-z]")  # nine in a row
-QUOTED = re.compile(
-    r"\[[^\]]*\](?:\([^)]*\))?|\"[^\"]*\"|“[^”]*”|\*[^*]+\*|\|.*\||<[^>]*>|\$[^$]*\$|`[^`]*`"
-)
-LARGE = re.compile(r"([\d,.]+) ?(万|亿)")  # 1,700 万 is 17 million
-FACTORS = {"万": 10**4, "亿": 10**8}
-WORDS = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-
-
-def numbers(text):
-    """The numbers of a text, sorted; those with a word behind them at full length."""
-    text = ALIKE_PARTS["code"].sub(" ", ALIKE_PARTS["formulas"].sub(" ", text))
-    text = ALIKE_PARTS["links"].sub("]", text)
-    full = lambda found, by: f" {float(found[1].replace(',', '')) * by[found[2]]:.0f} "
-    text = LARGE.sub(lambda found: full(found, FACTORS), text)
-    text = re.sub(r"([\d,.]+) (thousand|million|billion)", lambda found: full(found, WORDS), text)
-    return sorted(number.replace(",", "") for number in NUMBER.findall(text))
-
-
-def faults(source, target, terms):
-    """What is wrong with a translation, as short texts. `terms` are {English: its translations}."""
-    found = []
-    for name, pattern in ALIKE_PARTS.items():
-        wanted, there = (
-            numbers(text) if name == "numbers" else sorted(pattern.findall(text))
-            for text in (source, target)
-        )
-        if wanted != there:
-            found.append(f"{name}: {difference(wanted, there)}")
-    bare = QUOTED.sub(" | ", target)
-    if english := LATIN_WORDS.search(bare):
-        found.append(f"English: {english[0]}")
-    words = QUOTED.sub(" | ", source).lower()
-    for english, allowed in terms.items():
-        if re.search(rf"\b{english}\b", words) and not any(one in target for one in allowed):
-            found.append(f"term: {english}")
-    return found
-
-
-def difference(wanted, there):
-    """What two sorted lists do not share."""
-    wanted, there = list(wanted), list(there)
-    for one in list(wanted):
-        if one in there:
-            wanted.remove(one)
-            there.remove(one)
-    return f"{wanted} became {there}"
 
 
 def terms_of(language):
@@ -291,20 +240,23 @@ def terms_of(language):
 
 def check(language):
     """What is wrong with a language's catalogues, and what is not translated, a line each."""
-    found, missing, terms = [], [], terms_of(language)
+    problems = []
+    missing = []
+    terms = terms_of(language)
     for name, source in sources().items():
         entries = {entry.msgid: entry for entry in read(language, name)}
         for text in messages(source):
-            entry, begin = entries.get(text), " ".join(text.split())[:40]
+            entry = entries.get(text)
+            begin = " ".join(text.split())[:40]
             if entry is None or not entry.msgstr or entry.fuzzy:
                 missing.append(f"{name}: {begin}: not translated")
             elif "differs" not in entry.tcomment:
                 wrong = faults(text, entry.msgstr, terms)
-                found += [f"{name}: {begin}: {one}" for one in wrong]
+                problems += [f"{name}: {begin}: {one}" for one in wrong]
     for path, text in front_pages(language).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            found.append(f"{path.name} is old: run tools/catalogue.py update")
-    return found, missing
+            problems.append(f"{path.name} is old: run tools/catalogue.py update")
+    return problems, missing
 
 
 def front_pages(language):
@@ -345,7 +297,8 @@ def write(language, out):
     if out.exists() and not listed.exists():
         raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
     before = json.loads(listed.read_text(encoding="utf-8")) if out.exists() else {}
-    now, left = {}, []
+    now = {}
+    left = []
     for name in tracked_files(ALONE):
         path = out / name
         if path.exists() and digest(path) != before.get(name):
@@ -358,7 +311,8 @@ def write(language, out):
             text = path.read_text(encoding="utf-8")
             patterns = [TEACHERS] if name == "README.md" else []
             if name == "Makefile":
-                text, patterns = changed(name, text), OUTER
+                text = changed(name, text)
+                patterns = OUTER
             for pattern, replacement in patterns:
                 text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
             write_whole(path, in_language(language, name, text))

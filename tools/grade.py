@@ -38,7 +38,7 @@ def grade(folder):
     """The grades of one copy, of all exercises of the course, in their order."""
     place = folder.resolve()
     refused = not_importable(place)
-    found = []
+    grades = []
     for path in NOTEBOOKS:
         try:
             tasks = answers(place, path)
@@ -46,16 +46,16 @@ def grade(folder):
             texts = [f"not graded. {error}"] * len(exercises(path))
         else:
             texts = verdicts(place, path, tasks, refused)
-        found += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
-    return found
+        grades += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
+    return grades
 
 
 def verdicts(place, path, tasks, refused):
     """Yields the verdict on each task of a notebook; what is still the hole is not run."""
     blank = [task.answer.split() == one.hole.split() for task, one in zip(tasks, exercises(path))]
-    told = run_tasks(place, [task for task, empty in zip(tasks, blank) if not empty], refused)
+    run = run_tasks(place, [task for task, empty in zip(tasks, blank) if not empty], refused)
     for empty in blank:
-        yield "not filled yet" if empty else next(told)
+        yield "not filled yet" if empty else next(run)
 
 
 def to_grade(folder, notebook, number, text):
@@ -87,9 +87,15 @@ def print_table(folder, grades):
     print(f"  {len(grades)} exercises: {totals}\n", flush=True)
 
 
+def count_missed(grades):
+    """How many of these answers are wrong."""
+    return sum(one.result == "not yet" for one in grades)
+
+
 def print_class(grades):
     """Prints a class: a line for each student, what was right, and which exercises were missed."""
-    students, asked = {}, {}
+    students = {}
+    asked = {}
     for one in grades:
         students.setdefault(one.folder, {}).setdefault(one.notebook[:2], []).append(one.result)
         asked.setdefault((one.notebook, one.exercise), []).append(one)
@@ -97,20 +103,23 @@ def print_class(grades):
     signs = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
     print(f"The class: {len(students)} students, {len(asked)} exercises ({signs})")
     for name, notebooks in students.items():
-        rows = [f"{number} {''.join(map(SIGNS.get, found))}" for number, found in notebooks.items()]
+        rows = [
+            f"{number} {''.join(map(SIGNS.get, results))}" for number, results in notebooks.items()
+        ]
         print(f"  {name:{width}}  {'  '.join(rows)}")
     solved = Counter(one.folder for one in grades if one.result == "right")
     right = sorted(solved[name] for name in students)
-    least, middle, most = right[0], right[len(right) // 2], right[-1]
+    least = right[0]
+    middle = right[len(right) // 2]
+    most = right[-1]
     print(f"Right: {sum(right)} of {len(grades)}; a student {least} to {most}, the middle {middle}")
-    missed = lambda found: sum(one.result == "not yet" for one in found)
-    wrong = [item for item in asked.items() if missed(item[1])]
-    ranked = sorted(wrong, key=lambda item: -missed(item[1]))
+    wrong = [item for item in asked.items() if count_missed(item[1])]
+    ranked = sorted(wrong, key=lambda item: -count_missed(item[1]))
     print("Most missed:" if ranked else "Nobody has a wrong answer")
-    for (notebook, number), found in ranked[:MISSED]:
-        hints = Counter(one.hint for one in found if one.result == "not yet")
+    for (notebook, number), results in ranked[:MISSED]:
+        hints = Counter(one.hint for one in results if one.result == "not yet")
         hint, times = hints.most_common(1)[0]
-        print(f"  {notebook} {number}: {missed(found)} of {len(found)}; {times} x {hint}")
+        print(f"  {notebook} {number}: {count_missed(results)} of {len(results)}; {times} x {hint}")
 
 
 def main(arguments=None):
@@ -142,9 +151,9 @@ def main(arguments=None):
         regular(options.out)
     grades = []
     for folder in options.folders:
-        found = grade(folder)
-        print_table(folder, found)
-        grades += found
+        of_copy = grade(folder)
+        print_table(folder, of_copy)
+        grades += of_copy
     if len(options.folders) > 1:
         print_class(grades)
     if options.out:

@@ -67,15 +67,16 @@ def tagged(cells, tag):
 def exercises(path):
     """The exercises of a notebook of the course, in their order."""
     cells = nbformat.read(path, as_version=4).cells
-    found = []
+    every = []
     for number, cell in enumerate(cells):
         if tagged([cell], "exercise"):
-            check, folded = cells[number + 2], cells[number + 3].source
+            check = cells[number + 2]
+            folded = cells[number + 3].source
             whole = folded.startswith(FOLDED) and folded.endswith("\n\n</details>")
             assert tagged([check], "check") and whole, path
             solution = re.search(r"```python\n(.*?)```", folded, re.DOTALL)[1]
-            found.append(Exercise(cell.source, check.source, solution))
-    return found
+            every.append(Exercise(cell.source, check.source, solution))
+    return every
 
 
 def other_cells(cells):
@@ -245,14 +246,14 @@ def run_tasks(folder, tasks, refused):
 
 def not_importable(folder):
     """{module: why}, of the notebooks of a copy whose export cells loop or end Python."""
-    found = {}
+    refused = {}
     check = "@check('')\ndef _():\n    pass"
     tasks = [Task(path.stem, [], "", check) for path in NOTEBOOKS]
-    # `found` goes to each new process, too
-    for task, text in zip(tasks, run_tasks(folder, tasks, found)):
+    # `refused` goes to each new process, too
+    for task, text in zip(tasks, run_tasks(folder, tasks, refused)):
         if not text.startswith(("right", "not yet. It stopped with")):  # else it came to its end
-            found[f"notebooks.{task.notebook[3:]}"] = text.replace("not yet. It", task.notebook)
-    return found
+            refused[f"notebooks.{task.notebook[3:]}"] = text.replace("not yet. It", task.notebook)
+    return refused
 
 
 def answers(folder, path):
@@ -260,12 +261,14 @@ def answers(folder, path):
 
     Raises an exception that says what is wrong with it.
     """
-    package, copy = folder / "notebooks" / "__init__.py", folder / "notebooks" / path.name
+    package = folder / "notebooks" / "__init__.py"
+    copy = folder / "notebooks" / path.name
     if not package.is_file():
         raise FileNotFoundError(f"{package}: missing. Is this a whole copy?")
     if not copy.is_file():
         raise FileNotFoundError(f"{copy}: missing")
-    cells, ours = nbformat.read(copy, as_version=4).cells, exercises(path)
+    cells = nbformat.read(copy, as_version=4).cells
+    ours = exercises(path)
     theirs = [cell.source for cell in tagged(cells, "exercise")]
     if len(theirs) != len(ours):
         raise ValueError(

@@ -28,8 +28,10 @@ def draw(path=PATH):
     box = load_pretrained()
     text = box.translate([SENTENCE])[0]
     words, read, maps = translation_attention(box.model, box.source, box.target, SENTENCE, text)
-    weights, written = maps["cross"].mean(dim=(0, 1))[:-1], read[1:]
-    words, weights = words[:-1], weights[:, :-1]  # without <eos>, on either side
+    weights = maps["cross"].mean(dim=(0, 1))[:-1]
+    written = read[1:]
+    words = words[:-1]
+    weights = weights[:, :-1]  # without <eos>, on either side
     axis = plt.subplots(figsize=(8, 5.4))[1]
     axis.imshow(weights, cmap="Blues", vmin=0, vmax=0.9, aspect="auto")
     for row, (sign, column) in enumerate(zip(written, weights.argmax(dim=1).tolist())):

@@ -70,7 +70,8 @@ def make_model(run):
 
 def check():
     """Says in a line each what the model in the box was made from that is not here any more."""
-    made, config = read_json(BOX / "made.json"), RunFolder(BOX).read_config()
+    made = read_json(BOX / "made.json")
+    config = RunFolder(BOX).read_config()
     differ = []
     if made["train.tsv"] != corpus():
         differ.append("another train.tsv")

@@ -63,13 +63,18 @@ class Edition:
 
     def __init__(self, lang, name, below="", language=None):
         """`lang` is its tag for browsers, `below` its folder in the site."""
-        self.lang, self.name, self.below, self.language = lang, name, below, language
+        self.lang = lang
+        self.name = name
+        self.below = below
+        self.language = language
         self.up = "../" * below.count("/")
         self.words = translations(language, "site") if language else {}
         self.anchors = {}
         for catalogue in sources() if language else ():
-            found = translations(language, catalogue).items()
-            self.anchors |= {named(there): named(here) for here, there in found if here[0] == "#"}
+            headings = translations(language, catalogue).items()
+            self.anchors |= {
+                named(there): named(here) for here, there in headings if here[0] == "#"
+            }
 
     def word(self, text):
         """A text of the site's own."""
@@ -94,9 +99,15 @@ class Exporter(HTMLExporter):
 
     def __init__(self, pages, images, edition):
         config = Config({"ExtractOutputPreprocessor": {"enabled": True}})
-        template = dict(template_name="basic", template_file="pages.html.j2")
-        super().__init__(config=config, extra_loaders=[FileSystemLoader(TOOLS)], **template)
-        self.pages, self.images, self.edition = pages, images, edition
+        super().__init__(
+            config=config,
+            extra_loaders=[FileSystemLoader(TOOLS)],
+            template_name="basic",
+            template_file="pages.html.j2",
+        )
+        self.pages = pages
+        self.images = images
+        self.edition = edition
         shown = partial(picture_of, up=edition.up)
         self.environment.globals.update(is_aligned=is_aligned, picture_of=shown, _=edition.word)
 
@@ -183,20 +194,20 @@ def list_of_lessons(readme, teachers, paths):
         for file, rows in (("README.md", questions), ("notebooks/README.md", times)):
             if path.name not in rows:
                 raise InputError(f"the table of {file} has no row for {path.name}")
-    found = {}
+    lessons = {}
     for path in paths:
         read, run = times[path.name]
         run = run.removesuffix(" on 2 cores").removeprefix("在 2 个核上")
-        found[path] = {"question": questions[path.name], "read": read, "run": run}
-    return found
+        lessons[path] = {"question": questions[path.name], "read": read, "run": run}
+    return lessons
 
 
 def section_of(text, heading):
     """What stands below a heading of the README."""
-    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if section is None:
         raise InputError(f'README.md has no section "{heading}"')
-    return found[1]
+    return section[1]
 
 
 def viewer_script(edition):
@@ -250,7 +261,8 @@ def write_edition(root, site, edition, other, solutions, address):
 
     images = {}
     exporter = Exporter(pages, images, edition)
-    before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:]))
+    before = dict(zip(paths[1:], paths))
+    after = dict(zip(paths, paths[1:]))
 
     def link(path):
         """What the navigation needs of a page."""

@@ -6,7 +6,10 @@ import re
 from notebooks.support.pictures import ARROWS, FRAMES, LAYERS, MAP, shortcut
 
 UNIT = 100  # of the drawing, for one of the map
-LEFT, TOP, WIDTH, HEIGHT = -0.1, 11.1, 13.0, 11.2  # what of the map is seen
+LEFT = -0.1
+TOP = 11.1
+WIDTH = 13.0
+HEIGHT = 11.2  # what of the map is seen
 LINE = 25  # from one line of text to the next
 
 
@@ -66,6 +69,6 @@ def series_map(pages, word):
     size = f"0 0 {round(WIDTH * UNIT)} {round(HEIGHT * UNIT)}"
     tip = '<marker id="tip" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="9" markerHeight="9"'
     tip += ' markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 10 5 0 10z"/></marker>'
-    told = word("Map of the course: the parts of the Transformer by lesson")
-    name = f'role="group" aria-label="{told}"'
+    label = word("Map of the course: the parts of the Transformer by lesson")
+    name = f'role="group" aria-label="{label}"'
     return f'<svg class="map" viewBox="{size}" {name}>{tip}{"".join(drawn)}</svg>'

@@ -26,14 +26,14 @@ def sections(page):
         tag.decompose()
     for code in main.select("div.highlight"):
         code.string = " ".join(DEFINED.findall(code.get_text()))
-    found = []
+    sections = []
     for part in main.find_all(["section", "div"], recursive=False):
         for tag in part.find_all(True, recursive=False) if part.name == "section" else [part]:
             if re.fullmatch("h[1-3]", tag.name):
                 title = re.sub(r"^\d+ ", "", tag.get_text().strip())
-                found.append([tag["id"], title, set()])
-            found[-1][2].update(words(tag.get_text(" ")))
-    return found
+                sections.append([tag["id"], title, set()])
+            sections[-1][2].update(words(tag.get_text(" ")))
+    return sections
 
 
 def search_index(pages):
@@ -43,16 +43,18 @@ def search_index(pages):
     stands for it. Its words are {word: "numbers of sections"}, each number but the first as the
     distance from the one before it.
     """
-    names, places, found = [], [], {}
+    names = []
+    entries = []
+    positions = {}
     for file, title, page in pages:
         for number, (anchor, heading, in_it) in enumerate(sections(page)):
             for word in in_it:
-                found.setdefault(word, []).append(len(places))
-            places.append([len(names), anchor, heading if number else ""])
+                positions.setdefault(word, []).append(len(entries))
+            entries.append([len(names), anchor, heading if number else ""])
         names.append([file, title])
     coded = {}
-    for word in sorted(found):
-        before = [0, *found[word]]
-        coded[word] = " ".join(str(after - last) for last, after in zip(before, found[word]))
-    index = {"pages": names, "sections": places, "words": coded}
+    for word in sorted(positions):
+        before = [0, *positions[word]]
+        coded[word] = " ".join(str(after - last) for last, after in zip(before, positions[word]))
+    index = {"pages": names, "sections": entries, "words": coded}
     return f"searchIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"

@@ -65,8 +65,11 @@ class Renderer(IPythonRenderer):
     def __init__(self, source, pages, images, headings, edition):
         """The file whose text this is, {file: page}, a dict for {name: bytes}, a list to fill."""
         super().__init__(escape=False)
-        self.folder, self.pages = source.parent, pages
-        self.images, self.headings, self.edition = images, headings, edition
+        self.folder = source.parent
+        self.pages = pages
+        self.images = images
+        self.headings = headings
+        self.edition = edition
         self.on_github = source.suffix == ".md"  # where such a file is read otherwise
 
     def inline_math(self, body):
@@ -85,8 +88,8 @@ class Renderer(IPythonRenderer):
             anchor = re.sub(r"[^\w-]", "", anchor.lower())
         self.headings.append((level, anchor, words))
         there = html.escape(anchor)
-        told = self.edition.word("Link to this section")
-        link = f'<a class="anchor" href="#{there}" aria-label="{told}">#</a>'
+        label = self.edition.word("Link to this section")
+        link = f'<a class="anchor" href="#{there}" aria-label="{label}">#</a>'
         return f'<h{level} id="{there}">{text} {link if level > 1 else ""}</h{level}>\n'
 
     def link(self, text, url, title=None):
@@ -128,7 +131,8 @@ def drawing_cells(notebook):
     axis, a figure, or what the notebook imports from matplotlib or from pictures.py. Of a loop or a
     condition only the head is such a statement, what is inside stands for itself.
     """
-    names, found = {"plt", "axis", "axes", "figure"}, set()
+    names = {"plt", "axis", "axes", "figure"}
+    numbers = set()
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type != "code":
             continue
@@ -136,8 +140,8 @@ def drawing_cells(notebook):
         shown = ["image/png" in output.get("data", {}) for output in cell.outputs]
         defines = re.search(r"^(#\| export|def |class )", cell.source, re.MULTILINE)
         if shown and all(shown) and not defines and mostly_draws(cell.source, names):
-            found.add(number)
-    return found
+            numbers.add(number)
+    return numbers
 
 
 def mostly_draws(source, names):

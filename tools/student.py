@@ -39,7 +39,8 @@ def without_solutions(name, text):
     for cell in kept:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
     notebook.cells = kept
     return nbformat.writes(notebook) + "\n"
 

@@ -46,7 +46,8 @@ def environment(name):
     folder = ROOT / "runs" / "versions" / name
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     uv("venv", "--quiet", "--clear", "--python", sys.executable, folder)
-    chosen, fixed = folder / "requirements.txt", folder / "fixed.txt"
+    chosen = folder / "requirements.txt"
+    fixed = folder / "fixed.txt"
     fixed.write_text("\n".join(HOSTED) if name == "hosted" else "")
     uv(
         "pip",

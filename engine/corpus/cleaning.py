@@ -29,7 +29,7 @@ NO_PAIR, EMPTY, LONG, LENGTH_RATIO, SCRIPT, DUPLICATE, LEAK, TOKENS = STEPS = (
 def judge(pair, clean, config):
     """Why a pair is left out, one of STEPS or None, and its texts.
 
-    Only train is cleaned: scores must be on the texts as they are given.
+    Only train is cleaned: scores must be on unchanged texts.
     """
     texts = strip_pair(pair)
     if texts is None:
@@ -53,14 +53,14 @@ def drop_reason(source, target, config):
 def hash_pair(source, target):
     """64 bits, the same for pairs that differ only in white space or in Unicode composition."""
     sides = (" ".join(unicodedata.normalize("NFC", side).split()) for side in (source, target))
-    found = hashlib.blake2b("\t".join(sides).encode(), digest_size=8)
-    return int.from_bytes(found.digest(), "little")
+    hasher = hashlib.blake2b("\t".join(sides).encode(), digest_size=8)
+    return int.from_bytes(hasher.digest(), "little")
 
 
 def find_new(hashes, held_out):
     """Which rows of train stay, (N,) booleans, and the counts of DUPLICATE and LEAK.
 
-    Of equal rows it is the first, unless it stands in `held_out`. Both are arrays of `hash_pair`,
+    Of equal rows it is the first, unless it is in `held_out`. Both are arrays of `hash_pair`,
     of train and of the other splits.
     """
     values, first = np.unique(hashes, return_index=True)

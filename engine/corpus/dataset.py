@@ -23,12 +23,15 @@ class PreparedDataset(Dataset):
     """
 
     def __init__(self, folder, split):
-        self.folder, self.split = Path(folder), split
+        self.folder = Path(folder)
+        self.split = split
         report = read_json(self.folder / "report.json")
-        self.dropped, self.fingerprint = report[split][TOKENS], report["contents"][split]
+        self.dropped = report[split][TOKENS]
+        self.fingerprint = report["contents"][split]
         counts = np.load(self.folder / split / "lengths.npy").astype(np.int64)
         self.lengths = counts + 1  # with the marks
-        self.ends, self.ids = np.cumsum(counts, axis=0), []
+        self.ends = np.cumsum(counts, axis=0)
+        self.ids = []
         for side, total in zip(("src", "tgt"), counts.sum(axis=0)):
             path = self.folder / split / f"{side}.ids"
             width = path.stat().st_size // total  # of an id, in bytes

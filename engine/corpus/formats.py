@@ -33,8 +33,8 @@ def list_files(folder, split, config):
     """All files of a split by their format: {extension: paths}."""
     kinds = ("tsv", "json", "jsonl", config.src)
     texts = [kind + packing for kind in kinds for packing in ("", ".gz")]
-    found = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
-    return {name: paths for name, paths in found.items() if paths}
+    files = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
+    return {name: paths for name, paths in files.items() if paths}
 
 
 def find_files(folder, split, config):
@@ -42,15 +42,15 @@ def find_files(folder, split, config):
 
     A file is a tuple of one path, or of two for halves aligned line by line.
     """
-    found = list_files(folder, split, config)
-    if len(found) > 1:
+    files = list_files(folder, split, config)
+    if len(files) > 1:
         raise InputError(
-            f"{folder}: {split} is there as .{' and as .'.join(found)}. Keep one of them"
+            f"{folder}: {split} is there as .{' and as .'.join(files)}. Keep one of them"
         )
-    if not found:
+    if not files:
         texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
         raise InputError(f"{folder}: holds no {texts} (each also as .gz), and no {split}.parquet")
-    extension, paths = found.popitem()
+    extension, paths = files.popitem()
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
     other = config.tgt + extension.removeprefix(config.src)
@@ -101,8 +101,8 @@ def aligned_lines(path, other):
         counts = [count + (line is not None) for count, line in zip(counts, row)]
         yield [line or "" for line in row]
     if counts[0] != counts[1]:
-        told = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
-        raise InputError(f"{told}: they must match line by line")
+        counted = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
+        raise InputError(f"{counted}: they must match line by line")
 
 
 # tables
@@ -150,10 +150,10 @@ def table_rows(path, config):
                 next((name for name in side if name in table.column_names), None) for side in names
             ]
             if None in columns:
-                found = ", ".join(table.column_names)
+                columns = ", ".join(table.column_names)
                 wanted = " and ".join(side[2] for side in names)
                 raise InputError(
-                    f"{path}: has the columns {found}, not {wanted}, alone or in `translation`"
+                    f"{path}: has the columns {columns}, not {wanted}, alone or in `translation`"
                 )
             for row in zip(*(table[column].to_pylist() for column in columns)):
                 yield [text if isinstance(text, str) else None for text in row]
@@ -210,8 +210,8 @@ def read_split(data, split, config):
     pairs = []
     for file in files:
         rows = read_rows(extension, file, config)
-        found = [strip_pair(parse_row(extension, row, config)) for row in rows]
-        pairs += kept_pairs(file[0], found, config)
+        parsed = [strip_pair(parse_row(extension, row, config)) for row in rows]
+        pairs += kept_pairs(file[0], parsed, config)
     return pairs
 
 
@@ -225,6 +225,6 @@ def needs_preparing(data, config):
 
     It is in another format than .tsv, or too large for lists in memory.
     """
-    found = [find_files(data, split, config) for split in present_splits(data, config)]
-    size = sum(path.stat().st_size for file in found[-1][1] for path in file)
-    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in found)
+    splits = [find_files(data, split, config) for split in present_splits(data, config)]
+    size = sum(path.stat().st_size for file in splits[-1][1] for path in file)
+    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in splits)

@@ -22,22 +22,24 @@ def read_tsv(folder, split, config):
     skipped, counted and reported on stderr. Raises InputError, naming the file, for a missing or
     empty split, bytes that are not UTF-8, or a file in which no line holds a pair.
     """
-    paths, pairs = split_files(folder, split, "tsv"), []
+    paths = split_files(folder, split, "tsv")
+    pairs = []
     if not paths:
         raise InputError(f"{folder}: holds no {split}.tsv")
     for path in paths:
-        found = [strip_pair(parse_tsv(line, config)) for _, line in read_lines(path)]
-        pairs += kept_pairs(path, found, config)
+        rows = [strip_pair(parse_tsv(line, config)) for _, line in read_lines(path)]
+        pairs += kept_pairs(path, rows, config)
     return pairs
 
 
 def load_data(folder, config, tokenizers=None):
     """Tokenizers of both sides, train set, dev set, and dev's pairs of texts, of a data folder.
 
-    The tokenizers are made from train, unless they are given, as for a model that goes on. Raises
+    The tokenizers are made from train, unless they are passed, as for a model that goes on. Raises
     InputError for what is wrong with the files, and when no pair of a split is kept.
     """
-    pairs, dev_pairs = read_tsv(folder, "train", config), read_tsv(folder, "dev", config)
+    pairs = read_tsv(folder, "train", config)
+    dev_pairs = read_tsv(folder, "dev", config)
     source, target = tokenizers or make_tokenizers(pairs, config)
     sets = [
         TranslationDataset(part, source, target, config.max_length) for part in (pairs, dev_pairs)

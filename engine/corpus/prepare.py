@@ -99,10 +99,16 @@ def spread(function, parts, workers):
     With 0 this process does all. A DataLoader hands the parts out, a few ahead; its processes leave
     Ctrl-C to this one, and end when it ends.
     """
-    options = dict(batch_size=None, num_workers=workers, generator=torch.Generator())
-    options["collate_fn"] = partial(attempt, function)
+    loader = DataLoader(
+        Parts(),
+        sampler=parts,
+        batch_size=None,
+        num_workers=workers,
+        generator=torch.Generator(),
+        collate_fn=partial(attempt, function),
+    )
     try:
-        for result in DataLoader(Parts(), sampler=parts, **options):
+        for result in loader:
             if isinstance(result, Exception):
                 raise result
             yield result
@@ -129,17 +135,20 @@ def clean_split(path, data, split, config, workers):
     """
     extension, files = find_files(data, split, config)
     clean = partial(clean_block, extension=extension, clean=split == "train", config=config)
-    hashes, codes = [], []
+    hashes = []
+    codes = []
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, TEXTS) as writer:
         with progress("reading", "line") as bar:
             for file in files:
                 lines = pairs = 0
-                for texts, *found in spread(clean, read_blocks(extension, file, config), workers):
+                for texts, block_hashes, block_codes in spread(
+                    clean, read_blocks(extension, file, config), workers
+                ):
                     writer.write_batch(texts)
-                    hashes.append(found[0])
-                    codes.append(found[1])
+                    hashes.append(block_hashes)
+                    codes.append(block_codes)
                     lines += len(texts)
-                    pairs += len(texts) - int(np.isin(found[1], NO_TEXTS).sum())
+                    pairs += len(texts) - int(np.isin(block_codes, NO_TEXTS).sum())
                     bar.update(len(texts))
                 check_file(file[0], lines, pairs)
     return np.concatenate(hashes), np.concatenate(codes)
@@ -153,12 +162,12 @@ def read_blocks(extension, file, config):
 
 
 def clean_block(block, extension, clean, config):
-    """Texts, hashes and codes of some rows. What is left out stays, to keep the numbers."""
-    found = [judge(parse_row(extension, row, config), clean, config) for row in block]
-    source, target = zip(*(texts for _, texts in found))
+    """Texts, hashes and codes of some rows. A pair that is left out has a row too."""
+    judged = [judge(parse_row(extension, row, config), clean, config) for row in block]
+    source, target = zip(*(texts for _, texts in judged))
     texts = pa.RecordBatch.from_arrays([pa.array(source), pa.array(target)], schema=TEXTS)
-    hashes = np.array([hash_pair(*texts) for _, texts in found], np.uint64)
-    return texts, hashes, np.array([CODES[reason] for reason, _ in found], np.uint8)
+    hashes = np.array([hash_pair(*texts) for _, texts in judged], np.uint64)
+    return texts, hashes, np.array([CODES[reason] for reason, _ in judged], np.uint8)
 
 
 # tokenizers and encoding
@@ -176,7 +185,7 @@ def read_batches(path, keep):
 
 
 def learn_tokenizers(folder, path, keep, config):
-    """Saves notebook 01's tokenizers, made from every k-th row to keep: about SAMPLE_BYTES."""
+    """Saves notebook 01's tokenizers, made from every k-th row: about SAMPLE_BYTES."""
     sample = np.zeros(len(keep), bool)
     size = path.stat().st_size * keep.mean()
     sample[np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)]] = True
@@ -192,9 +201,9 @@ def save_tokenizers(folder, tokenizers):
 
 def encode_batch(pairs, folder, max_length, dtype):
     """The ids of both sides, one after the other, and how many each pair has; no long ones."""
-    found = encode_pairs(pairs, *load_tokenizers(folder), max_length)
-    lengths = [list(map(len, pair)) for pair in found]
-    sides = [np.fromiter(itertools.chain.from_iterable(side), dtype) for side in zip(*found)]
+    encoded = encode_pairs(pairs, *load_tokenizers(folder), max_length)
+    lengths = [list(map(len, pair)) for pair in encoded]
+    sides = [np.fromiter(itertools.chain.from_iterable(side), dtype) for side in zip(*encoded)]
     return sides, np.array(lengths, np.int32).reshape(-1, 2)
 
 
@@ -203,16 +212,16 @@ def encode_split(folder, path, keep, config, workers):
     folder.mkdir()
     size = max(map(len, load_tokenizers(folder.parent)))
     dtype = np.uint16 if size <= 1 << 16 else np.uint32
-    options = dict(folder=folder.parent, max_length=config.max_length, dtype=dtype)
-    encode, found = partial(encode_batch, **options), []
+    encode = partial(encode_batch, folder=folder.parent, max_length=config.max_length, dtype=dtype)
+    parts = []
     with open(folder / "src.ids", "wb") as src, open(folder / "tgt.ids", "wb") as tgt:
         with progress("encoding", "pair", int(keep.sum())) as bar:
             for sides, lengths in spread(encode, read_batches(path, keep), workers):
                 for file, ids in zip((src, tgt), sides):
                     file.write(ids.tobytes())
-                found.append(lengths)
+                parts.append(lengths)
                 bar.update(len(lengths))
-    lengths = np.concatenate(found)
+    lengths = np.concatenate(parts)
     np.save(folder / "lengths.npy", lengths)
     return len(lengths)
 
@@ -221,9 +230,9 @@ def encode_split(folder, path, keep, config, workers):
 
 
 def fingerprint(data, config, tokenizers=None):
-    """The name of a preparation, 16 hexadecimal digits: of files, their names, and settings.
+    """The name of a preparation, 16 hexadecimal digits of a digest: files, their names, settings.
 
-    Of the tokenizers too, where they are given and not made from the data.
+    Of the tokenizers too, where they are passed and not made from the data.
     """
     names = "src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size"
     names += " max_length tie_embeddings"
@@ -240,14 +249,17 @@ def fill(folder, work, data, config, workers, tokenizers):
     kinds = (config.src, config.src_segmentation), (config.tgt, config.tgt_segmentation)
     if ("zh", "words") in kinds:
         load_jieba()  # once for all processes
-    splits, keep, hashes, report = present_splits(data, config), {}, {}, {"contents": {}}
+    splits = present_splits(data, config)
+    keep = {}
+    hashes = {}
+    report = {"contents": {}}
     for split in splits:
         path = work / f"{split}.texts"
-        found, codes = clean_split(path, data, split, config, workers)
+        split_hashes, codes = clean_split(path, data, split, config, workers)
         counts = np.bincount(codes, minlength=len(CODES)).tolist()
         report[split] = {"lines": len(codes), **dict(zip(STEPS, counts[1:]))}
         keep[split] = codes == CODES[None]
-        hashes[split] = found[keep[split]]
+        hashes[split] = split_hashes[keep[split]]
     new, counts = find_new(hashes.pop("train"), np.concatenate(list(hashes.values())))
     report["train"] |= counts
     if not new.any():
@@ -256,11 +268,14 @@ def fill(folder, work, data, config, workers, tokenizers):
     if tokenizers:
         save_tokenizers(folder, tokenizers)
     else:
-        texts = dict(path=work / "train.texts", keep=keep["train"], config=config)
+        learn = partial(
+            learn_tokenizers, path=work / "train.texts", keep=keep["train"], config=config
+        )
         # in a process of its own, if there are any, which gives its memory back
-        list(spread(partial(learn_tokenizers, **texts), [folder], min(workers, 1)))
+        list(spread(learn, [folder], min(workers, 1)))
     for split in splits:
-        texts, result = work / f"{split}.texts", folder / split
+        texts = work / f"{split}.texts"
+        result = folder / split
         kept = encode_split(result, texts, keep[split], config, workers)
         check_kept(data, split, kept, config)
         report[split] |= {TOKENS: int(keep[split].sum()) - kept, "kept": kept}
@@ -293,7 +308,8 @@ def make(folder, data, config, workers, tokenizers):
     """Makes the folder of a preparation under another name, renames it, and prints its report."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
-    work, result = unfinished / "work", unfinished / folder.name
+    work = unfinished / "work"
+    result = unfinished / folder.name
     work.mkdir(parents=True)
     result.mkdir()
     try:
@@ -332,10 +348,11 @@ def print_report(data, report):
     print(f"{'':21}" + "".join(f"{split:>12}" for split in splits))
     for name in report["train"]:
         print(f"{name:21}" + "".join(f"{report[split][name]:>12,}" for split in splits))
-    lines, kept = report["train"]["lines"], report["train"]["kept"]
+    lines = report["train"]["lines"]
+    kept = report["train"]["kept"]
     if kept < lines / 2:
-        told = f"only {kept:,} of {lines:,} lines of train are kept: the table says why"
-        print(f"{data}: {told}", file=sys.stderr)
+        message = f"only {kept:,} of {lines:,} lines of train are kept: the table says why"
+        print(f"{data}: {message}", file=sys.stderr)
 
 
 # what training reads

@@ -42,7 +42,8 @@ def copy_to_ctranslate2(spec, layer):
 
 def copy_norm(spec, norm):
     """A layer norm's weight and bias, under CTranslate2's names."""
-    spec.gamma, spec.beta = norm.weight, norm.bias
+    spec.gamma = norm.weight
+    spec.beta = norm.bias
 
 
 @torch.no_grad()
@@ -74,7 +75,8 @@ def describe(TransformerSpec, config, sides, model):
         (config.num_layers,) * 2, config.num_heads, pre_norm=config.norm == "pre"
     )
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = sides[1][UNK : EOS + 1]
-    spec.config.decoder_start_token, spec.config.add_source_eos = sides[1][BOS], True
+    spec.config.decoder_start_token = sides[1][BOS]
+    spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayers[0].norm.eps
     spec.register_source_vocabulary(sides[0])
     spec.register_target_vocabulary(sides[1])
@@ -95,7 +97,7 @@ def describe(TransformerSpec, config, sides, model):
 
 
 def compare(model, sides, folder):
-    """Raises InputError unless the engine gives tokens the model's log-probabilities."""
+    """Raises InputError unless the engine computes the model's log-probabilities."""
     import ctranslate2
 
     draw = random.Random(0)
@@ -107,8 +109,8 @@ def compare(model, sides, folder):
     src, tgt = (
         [[side[number] for number in row] for row in part] for side, part in zip(sides, zip(*rows))
     )
-    found = ctranslate2.Translator(str(folder)).score_batch(src, tgt)
-    theirs = torch.tensor([result.log_probs for result in found])
+    results = ctranslate2.Translator(str(folder)).score_batch(src, tgt)
+    theirs = torch.tensor([result.log_probs for result in results])
     if not (ours - theirs).abs().max() < 0.01 * ours.abs().mean():
-        told = "CTranslate2 computes something else than this model, perhaps a class was edited"
-        raise InputError(f"{told}. Try: --form onnx, which follows every class")
+        message = "CTranslate2 computes something else than this model, perhaps a class was edited"
+        raise InputError(f"{message}. Try: --form onnx, which follows every class")

@@ -24,19 +24,20 @@ PROGRAMS = ROOT / "engine" / "export" / "shipped"
 def export(run, out, form, int8=False):
     """Writes a run into the new folder `out`, all or nothing.
 
-    Raises InputError when it is there already, and for what the form cannot say.
+    Raises InputError when it is there already, and for what the form cannot represent.
     """
     out = Path(out)
     if out.exists():
         raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
     translator = Translator.load(run, device="cpu")
-    config, sides = translator.config, (translator.source, translator.target)
+    config = translator.config
+    sides = (translator.source, translator.target)
     temporary = fresh_name(out)
     try:
         temporary.mkdir(parents=True)
         for name, tokenizer in zip(("source", "target"), sides):
-            found = export_tokenizer(tokenizer, reads=name == "source")
-            write_whole(temporary / f"{name}.json", found.to_str())
+            exported = export_tokenizer(tokenizer, reads=name == "source")
+            write_whole(temporary / f"{name}.json", exported.to_str())
         FORMS[form](config, *sides, translator.model, temporary, int8)
         files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
         settings = {

@@ -70,9 +70,13 @@ def export_onnx(config, source, target, model, folder, int8=False):
     attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
     for part in attentions:
         part.keep_weights = True
-    src, tgt = torch.full((2, 7), 4), torch.full((2, 5), 4)
-    batch, reads, writes = Dim("batch"), Dim("source"), Dim("target")
-    read, both = {0: batch, 1: reads}, {0: batch, 1: writes}
+    src = torch.full((2, 7), 4)
+    tgt = torch.full((2, 5), 4)
+    batch = Dim("batch")
+    reads = Dim("source")
+    writes = Dim("target")
+    read = {0: batch, 1: reads}
+    both = {0: batch, 1: writes}
     write_graph(
         Reading(model).eval(),
         [src],
@@ -91,7 +95,8 @@ def export_onnx(config, source, target, model, folder, int8=False):
         folder / "decoder.onnx",
     )
     for part in attentions:  # what tracing has left there are no numbers
-        part.keep_weights, part.weights = False, None
+        part.keep_weights = False
+        part.weights = None
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 

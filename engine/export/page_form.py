@@ -93,7 +93,8 @@ def check_place(out):
 
 def check_form(translator):
     """Raises InputError for a run whose form the page's engine does not know."""
-    source, target = translator.source.segmenter, translator.target.segmenter
+    source = translator.source.segmenter
+    target = translator.target.segmenter
     words = f"its source is split by {type(source).__name__}"
     problems = {
         f"{words}, which the page cannot do": type(source) is not WordSegmenter
@@ -105,9 +106,9 @@ def check_form(translator):
         "its widths are no multiples of 4": translator.config.d_model % 4
         or translator.config.d_ff % 4,
     }
-    for told, wrong in problems.items():
+    for reason, wrong in problems.items():
         if wrong:
-            raise InputError(f"{told}. A page can be made of a run of words or characters")
+            raise InputError(f"{reason}. A page can be made of a run of words or characters")
 
 
 @torch.no_grad()
@@ -121,7 +122,8 @@ def round_weights(model):
 
 def describe(translator):
     """All that the engine needs, in the form of JSON: settings, tokens and weights."""
-    config, target = translator.config, translator.target.segmenter
+    config = translator.config
+    target = translator.target.segmenter
     every = isinstance(translator.source.segmenter, CharacterSegmenter)
     settings = {
         "languages": [name_of(config.src), name_of(config.tgt)],
@@ -140,7 +142,10 @@ def describe(translator):
         "opening": "".join(sorted(OPENING)),
         "closing": "".join(sorted(CLOSING)),
     }
-    tensors, parts, places, size = {}, [], {}, 0
+    tensors = {}
+    parts = []
+    places = {}
+    size = 0
     for name, tensor in translator.model.state_dict().items():
         place = tensor.data_ptr()  # tied ones share their numbers
         if place not in places:
@@ -162,7 +167,8 @@ def shown(run, translator):
 
     A run from another language than English has sentences of its log to try.
     """
-    config, source = translator.config, translator.source
+    config = translator.config
+    source = translator.source
     known = config.src == "en" and "play" in source.vocabulary.tokens
     examples = list(EXAMPLES)
     if config.src != "en":
@@ -171,16 +177,16 @@ def shown(run, translator):
         ]
         examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
         examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
-    told = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
+    trained_on = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
     if is_the_box(run):
         pairs = (ROOT / "data_small" / "train.tsv").read_bytes().count(b"\n")
-        told = ["pairs", f"{config.steps:,}", f"{pairs:,}"]
+        trained_on = ["pairs", f"{config.steps:,}", f"{pairs:,}"]
     glosses = read_json(PAGE / "glosses.json") if config.tgt == "zh" else {}
     return {
         "examples": examples,
         "played": PLAYED if known else {},
         "glosses": [glosses.get(token, "") for token in names(translator.target)],
-        "told": told,
+        "trained_on": trained_on,
     }
 
 
@@ -191,8 +197,11 @@ def compared_sentences(translator, examples):
 
 
 def page():
-    """The text of index.html: its style and its scripts stand in it."""
-    read = lambda name: (PAGE / name).read_text(encoding="utf-8")
+    """The text of index.html: its style and its scripts are inlined."""
+
+    def read(name):
+        return (PAGE / name).read_text(encoding="utf-8")
+
     filled = read("index.html").replace("/*STYLE*/", read("page.css"))
     filled = filled.replace("/*WORDS*/", read("words.json").strip())
     return filled.replace("/*SCRIPT*/", "\n".join(map(read, SCRIPTS)))
@@ -205,16 +214,16 @@ def compare(translator, file, sentences):
     except ImportError:
         raise InputError("mini-racer is not installed. Try: pip install mini-racer") from None
     with torch.inference_mode():
-        wanted = [looked_into(translator, sentence) for sentence in sentences]
+        wanted = [reference_results(translator, sentence) for sentence in sentences]
     engine = MiniRacer()
     engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
     engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
     try:
-        found = json.loads(engine.call("compared", file, sentences))
+        results = json.loads(engine.call("compared", file, sentences))
     except JSEvalException as error:
-        found = str(error).splitlines()[0]
-        raise InputError(differs(f"its engine says: {found}")) from None
-    for sentence, ours, theirs in zip(sentences, wanted, found):
+        message = str(error).splitlines()[0]
+        raise InputError(differs(f"its engine says: {message}")) from None
+    for sentence, ours, theirs in zip(sentences, wanted, results):
         for what, value in ours.items():
             if not close(value, theirs[what]):
                 raise InputError(differs(f"{what} of {sentence!r}"))
@@ -222,19 +231,20 @@ def compare(translator, file, sentences):
 
 def differs(where):
     """Why no page is made."""
-    told = "the page would compute something else than this model, perhaps a class was edited"
-    return f"{told} ({where}). Try: --form onnx, which follows every class"
+    message = "the page would compute something else than this model, perhaps a class was edited"
+    return f"{message} ({where}). Try: --form onnx, which follows every class"
 
 
-def looked_into(translator, sentence):
+def reference_results(translator, sentence):
     """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
-    model, ids = translator.model, translator.encode(one_line(sentence))
+    model = translator.model
+    ids = translator.encode(one_line(sentence))
     (written,) = greedy_search(model, torch.tensor([ids]), translator.config.max_length)
     batch = Batch.collate([(ids, [BOS, *written])])
     parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
     maps = attention_maps(model, *parts)
-    found = {"ids": ids, "written": written, "text": translator.target.decode(written)}
-    found["logits"] = model(*parts)[0, -1, EOS:].tolist()
+    results = {"ids": ids, "written": written, "text": translator.target.decode(written)}
+    results["logits"] = model(*parts)[0, -1, EOS:].tolist()
     for kind, stack in maps.items():  # (layers, 1, H, Tq, Tk), of which a row sees the first ones
         rows = stack[:, 0].transpose(1, 2).tolist()
         if kind == "decoder":
@@ -242,8 +252,8 @@ def looked_into(translator, sentence):
                 [[head[: place + 1] for head in heads] for place, heads in enumerate(layer)]
                 for layer in rows
             ]
-        found[kind] = rows
-    return found
+        results[kind] = rows
+    return results
 
 
 def close(ours, theirs):

@@ -29,7 +29,8 @@ CLASSES = {
 
 def names(tokenizer):
     """The names of all ids. A control token whose name a text can spell gets one more bracket."""
-    tokens, control = set(tokenizer.vocabulary.tokens), list(CONTROL_TOKENS)
+    tokens = set(tokenizer.vocabulary.tokens)
+    control = list(CONTROL_TOKENS)
     for number in range(len(control)):
         while control[number] in tokens:
             control[number] = f"<{control[number]}>"
@@ -46,20 +47,20 @@ def export_tokenizer(tokenizer, reads):
     ids = {name: number for number, name in enumerate(names(tokenizer))}
     if isinstance(segmenter, SubwordSegmenter):
         merges = json.loads(segmenter.model.to_str())["model"]["merges"]
-        found = Tokenizer(models.BPE(ids, [tuple(pair) for pair in merges]))
-        found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        found.decoder = decoders.ByteLevel()
+        exported = Tokenizer(models.BPE(ids, [tuple(pair) for pair in merges]))
+        exported.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        exported.decoder = decoders.ByteLevel()
     else:
-        found = Tokenizer(models.WordLevel(ids, unk_token=names(tokenizer)[UNK]))
+        exported = Tokenizer(models.WordLevel(ids, unk_token=names(tokenizer)[UNK]))
         every = isinstance(segmenter, CharacterSegmenter)
         pattern = r"[\x{0}-\x{10ffff}]" if every else translated(TOKEN.pattern)
-        found.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
-        found.decoder = decoders.Fuse()
+        exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+        exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
-    found.normalizer = normalizers.Sequence([blanks, normalizers.Strip()])
+    exported.normalizer = normalizers.Sequence([blanks, normalizers.Strip()])
     if reads:
-        check_equal(tokenizer, found)
-    return found
+        check_equal(tokenizer, exported)
+    return exported
 
 
 def translated(pattern):
@@ -69,15 +70,15 @@ def translated(pattern):
     return pattern
 
 
-def check_equal(tokenizer, found):
-    """Raises InputError unless both give the same ids for every token that the model knows."""
+def check_equal(tokenizer, exported):
+    """Raises InputError unless both return the same ids for every token that the model knows."""
     tokens = [tokenizer.decode([number]) for number in range(len(CONTROL_TOKENS), len(tokenizer))]
     parts = [tokens[start : start + 50] for start in range(0, len(tokens), 50)]
     texts = [one_line(between.join(part)) for part in parts for between in ("", " ")]
     for text in texts:
-        if tokenizer.encode(text) != found.encode(text).ids:
-            told = f"texts of {type(tokenizer.segmenter).__name__}"
+        if tokenizer.encode(text) != exported.encode(text).ids:
+            what = f"texts of {type(tokenizer.segmenter).__name__}"
             if getattr(tokenizer.segmenter, "language", None) == "zh":
-                told = "Chinese words, which jieba finds,"
+                what = "Chinese words, which jieba finds,"
             hint = "Train with another --src-segmentation"
-            raise InputError(f"{told} cannot be split without this project. {hint}")
+            raise InputError(f"{what} cannot be split without this project. {hint}")

@@ -26,28 +26,28 @@ def load_pretrained():
     except Exception as error:
         if not edited and not isinstance(error, InputError):
             raise
-        told = str(error).partition("\n")[0] or type(error).__name__
-        missing = MissingModel(no_longer_fits(edited, told))
-        print(missing.told)
+        message = str(error).partition("\n")[0] or type(error).__name__
+        missing = MissingModel(no_longer_fits(edited, message))
+        print(missing.message)
         return missing
 
 
-def no_longer_fits(edited, told):
+def no_longer_fits(edited, message):
     """The line for weights that cannot be used."""
     if not edited:
-        return f"the model in the box cannot be opened: {told}"
+        return f"the model in the box cannot be opened: {message}"
     undo = "Undo the change to use it, or train a model of your own: make run"
-    return f"the model in the box no longer fits your {', '.join(edited)} ({told}). {undo}"
+    return f"the model in the box no longer fits your {', '.join(edited)} ({message}). {undo}"
 
 
 class MissingModel:
-    """In the place of the box's translator: says in one line, at every use, why there is none."""
+    """In the place of the box's translator: prints at every use, in one line, why there is none."""
 
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, message):
+        self.message = message
 
     def __getattr__(self, name):
-        raise MissingModelError(self.told)
+        raise MissingModelError(self.message)
 
 
 class MissingModelError(InputError):

@@ -184,7 +184,8 @@ ARROWS = [
 
 def shortcut(left, bottom, width, height):
     """The line from before a sublayer's norm to this box, which adds it: outside of both stacks."""
-    middle, end = left + width / 2, bottom + height / 2
+    middle = left + width / 2
+    end = bottom + height / 2
     edge, side = (left, left - 0.2) if left < 4 else (left + width, left + width + 0.2)
     start = bottom - 1.28
     return [(middle, start), (side, start), (side, end), (edge, end)]
@@ -219,8 +220,9 @@ def series_map(notebook, notes=()):
         if number == 7:
             arrows.append(shortcut(left, bottom, width, height))
     for left, bottom, width, height in LAYERS:
-        line = dict(fill=False, ec="#555555", lw=1, ls=":")
-        axis.add_patch(plt.Rectangle((left, bottom), width, height, **line))
+        axis.add_patch(
+            plt.Rectangle((left, bottom), width, height, fill=False, ec="#555555", lw=1, ls=":")
+        )
     for points in arrows:
         axis.plot(*zip(*points), color="#555555", lw=1, solid_capstyle="butt")
         arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1, "shrinkA": 0, "shrinkB": 0}
@@ -255,8 +257,9 @@ def label_points(axis, points, names, colours):
     for number, (point, name, colour) in enumerate(zip(points, names, colours)):
         others = taken[:number] + taken[number + 1 :]
         for *offset, across, upright in SIDES:
-            options = dict(ha=across, va=upright, color=colour, textcoords="offset points")
-            label = axis.annotate(name, point, offset, **options)
+            label = axis.annotate(
+                name, point, offset, ha=across, va=upright, color=colour, textcoords="offset points"
+            )
             label.set_in_layout(False)
             box = label.get_window_extent()
             if not any(box.overlaps(other) for other in others):
@@ -344,8 +347,8 @@ def training_curves(records, axes=None, clip=None):
 
     def column(name):
         """Steps and values of the records that have it."""
-        found = [(record["step"], record[name]) for record in records if name in record]
-        return zip(*found) if found else ([], [])
+        points = [(record["step"], record[name]) for record in records if name in record]
+        return zip(*points) if points else ([], [])
 
     smoothed = dict(label="train, label smoothing and dropout", color="#BBBBBB", linewidth=1)
     axes[0].plot(*column("loss"), **smoothed)

@@ -71,7 +71,7 @@ def sources(count):
     return pad_rows(rows).to(device())
 
 
-@pytest.mark.parametrize("search", [greedy_search, partial(beam_search, patience=30)])
+@pytest.mark.parametrize("search", [greedy_search, partial(beam_search, lookahead=30)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
     """And a few times more where sentences end, whose tokens are fetched then."""

@@ -2,7 +2,7 @@
 
 function compared(file, sentences) {
   const model = new Model(file);
-  const found = sentences.map((sentence) => {
+  const results = sentences.map((sentence) => {
     const ids = model.encode(sentence), read = model.read(ids), written = model.greedy(read);
     const states = [model.write(read, [BOS])];
     for (const id of written.slice(0, -1)) states.push(model.write(read, [id], states.at(-1)));
@@ -10,5 +10,5 @@ function compared(file, sentences) {
     const logits = [...states.at(-1).logits.slice(EOS)];
     return { ids, written, text: model.text(written), logits, encoder: read.maps, decoder: side("own"), cross: side("cross") };
   });
-  return JSON.stringify(found);
+  return JSON.stringify(results);
 }

@@ -3,7 +3,7 @@
 // export_page.py compares this file with the course's own classes before it writes a page.
 
 const [PAD, UNK, BOS, EOS] = [0, 1, 2, 3];
-const PATIENCE = 5; // tokens that a live hypothesis is given to catch up
+const LOOKAHEAD = 5; // tokens that a live hypothesis is given to catch up
 
 /** All numbers of 16 bits as floating-point numbers: sign, 5 bits of exponent, 10 of fraction. */
 const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => {
@@ -43,9 +43,9 @@ function halves(text) {
     const bits = (digit(0) << 18) | (digit(1) << 12) | (digit(2) << 6) | digit(3);
     [bytes[to], bytes[to + 1], bytes[to + 2]] = [bits >> 16, bits >> 8, bits];
   }
-  const found = new Float32Array(bytes.length >> 1);
-  for (let number = 0; number < found.length; number++) found[number] = HALVES[bytes[2 * number] | (bytes[2 * number + 1] << 8)];
-  return found;
+  const values = new Float32Array(bytes.length >> 1);
+  for (let number = 0; number < values.length; number++) values[number] = HALVES[bytes[2 * number] | (bytes[2 * number + 1] << 8)];
+  return values;
 }
 
 class Model {
@@ -257,16 +257,16 @@ class Model {
         const ids = length < read.limit ? highest(logs, 2 * size) : [EOS];
         return ids.map((id) => ({ parent, id, total: total + logs[id] }));
       });
-      const found = highest(wide.map(({ total }) => total), 2 * size).map((number) => wide[number]);
-      steps.push(found);
-      for (const one of found.filter(({ id }) => id === EOS)) {
+      const candidates = highest(wide.map(({ total }) => total), 2 * size).map((number) => wide[number]);
+      steps.push(candidates);
+      for (const one of candidates.filter(({ id }) => id === EOS)) {
         const ids = [...live[one.parent].state.ids.slice(1), EOS];
         ended.push({ ids, total: one.total, score: one.total / this.penalty(length, alpha), step: one });
       }
-      const going = found.filter(({ id, total }) => id !== EOS && total > -Infinity).slice(0, size);
+      const going = candidates.filter(({ id, total }) => id !== EOS && total > -Infinity).slice(0, size);
       going.forEach((one, place) => (one.place = place));
       ended.sort((one, other) => other.score - one.score);
-      const soon = this.penalty(Math.min(read.limit, length + PATIENCE), alpha);
+      const soon = this.penalty(Math.min(read.limit, length + LOOKAHEAD), alpha);
       if (!going.length || (ended.length && !(going[0].total / soon > ended[0].score))) return { ended, steps };
       live = going.map(({ parent, id, total }) => ({ state: this.write(read, [id], live[parent].state), total }));
     }

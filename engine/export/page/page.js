@@ -85,7 +85,7 @@ function start() {
   document.documentElement.dataset.ready = "";
   const [source, target] = model.languages;
   $("language").textContent = _("{} to {}", NAMES[source] || source, NAMES[target] || target);
-  $("told").textContent = `${told(model)} ${_("A weight says where, not why.")}`;
+  $("trained-on").textContent = `${trainedOn(model)} ${_("A weight says where, not why.")}`;
   $("scenes").append(
     ...SCENES.map((name, scene) => make("button", { onclick: () => go(openings[scene](views.at(-1).source)) }, name)),
   );

@@ -2,7 +2,7 @@
 
 /** The places [step, place in it] of a finished sentence's signs in the steps of a search. */
 function pathOf({ step }, steps) {
-  let at = steps.findIndex((found) => found.includes(step));
+  let at = steps.findIndex((candidates) => candidates.includes(step));
   const path = [[at, steps[at].indexOf(step)]];
   for (let { parent } = step; at > 0;) {
     at -= 1;
@@ -18,7 +18,7 @@ function tree(steps, best) {
   const across = 76,
     down = 40,
     radius = 17;
-  const most = Math.max(...steps.map((found) => found.length));
+  const most = Math.max(...steps.map((candidates) => candidates.length));
   const size = { width: across * steps.length + 70, height: down * most + 30 };
   const root = document.createElementNS(SVG, "svg");
   for (const [name, value] of Object.entries({
@@ -32,8 +32,8 @@ function tree(steps, best) {
     y = (place) => 24 + down * place;
   const thick = new Set(pathOf(best, steps).map(String));
   const nodes = [];
-  steps.forEach((found, step) =>
-    found.forEach(({ parent, id, total, place }, rank) => {
+  steps.forEach((candidates, step) =>
+    candidates.forEach(({ parent, id, total, place }, rank) => {
       const from = step
         ? [x(step - 1), y(steps[step - 1].findIndex((one) => one.place === parent))]
         : [x(-1) + 60, y(0)];

@@ -32,7 +32,7 @@ function make(tag, attributes = {}, ...inside) {
 
 const sign = (id) => (id === EOS ? "■" : model.target[id]);
 /** What a model was trained on: [kind, numbers]. */
-function told({ told: [kind, ...numbers] }) {
+function trainedOn({ trained_on: [kind, ...numbers] }) {
   if (kind === "pairs") return _("Trained for {} steps on {} pairs of sentences.", ...numbers);
   return _("Trained for {} steps of up to {} tokens.", ...numbers);
 }

@@ -55,8 +55,8 @@ function comparing(source) {
     if (second) setTimeout(fill, 0, sentences);
     const table = second
       ? [
-          line(_("This page: {}", told(model))),
-          line(_("The second: {}", told(second))),
+          line(_("This page: {}", trainedOn(model))),
+          line(_("The second: {}", trainedOn(second))),
           make(
             "table",
             { class: "stacked" },

@@ -44,7 +44,7 @@ function ask(source, state, forks = []) {
 function reveal(source, state, forks, guess) {
   const ids = likely(state, source.read, CHOICES);
   const share = (id) => (ids.length > 1 ? Math.exp(state.logs[id]) : 1);
-  const told =
+  const verdict =
     guess === undefined
       ? ""
       : guess === ids[0]
@@ -72,7 +72,7 @@ function reveal(source, state, forks, guess) {
       ),
     ),
     line(
-      make("span", { class: `answer ${guess === ids[0] ? "right" : "wrong"}` }, told),
+      make("span", { class: `answer ${guess === ids[0] ? "right" : "wrong"}` }, verdict),
       make(
         "span",
         { class: "soft" },
@@ -90,15 +90,15 @@ function reveal(source, state, forks, guess) {
         place ? [...forks, { place: state.ids.length - 1, instead: [...state.ids, ids[0]] }] : forks,
       ),
     );
-  const say = told + ids.map((id) => `${sign(id)}, ${gloss(id)}: ${percent(share(id))}`).join("; ");
+  const say = verdict + ids.map((id) => `${sign(id)}, ${gloss(id)}: ${percent(share(id))}`).join("; ");
   return { scene: 2, source, say, draw, choose, next: () => took(source, state, ids[0], forks) };
 }
 
 /** The shares of a sign's look at the source: of a layer and a head from 1, 0 being the mean. */
 function shares(state, layer, head) {
   const layers = state.cross.map((rows) => rows.at(-1)).filter((_, place) => !layer || place === layer - 1);
-  const found = layers.flatMap((heads) => heads.filter((_, place) => !head || place === head - 1));
-  return found[0].map((_, key) => found.reduce((sum, weights) => sum + weights[key], 0) / found.length);
+  const rows = layers.flatMap((heads) => heads.filter((_, place) => !head || place === head - 1));
+  return rows[0].map((_, key) => rows.reduce((sum, weights) => sum + weights[key], 0) / rows.length);
 }
 
 /** Buttons of which one is pressed. */
@@ -129,8 +129,8 @@ function took(source, before, id, forks) {
     const box = make("div"),
       chosen = [0, 0];
     const shade = () => {
-      const found = shares(before, ...chosen);
-      box.replaceChildren(wordList(source.words, found.map(percent), found));
+      const weights = shares(before, ...chosen);
+      box.replaceChildren(wordList(source.words, weights.map(percent), weights));
     };
     const picker = (name, place, count) => pick(name, numbers(count), (value) => ((chosen[place] = value), shade()));
     shade();
@@ -147,12 +147,12 @@ function took(source, before, id, forks) {
       line(make("span", { class: "soft" }, _("A weight says where it looked, not why."))),
     ];
   };
-  const found = shares(before, 0, 0),
-    most = found.indexOf(Math.max(...found));
+  const weights = shares(before, 0, 0),
+    most = weights.indexOf(Math.max(...weights));
   return {
     scene: 2,
     source,
-    say: _("It writes {} and looks most at {}: {}.", named(id), source.words[most], percent(found[most])),
+    say: _("It writes {} and looks most at {}: {}.", named(id), source.words[most], percent(weights[most])),
     draw,
     next,
   };
@@ -196,13 +196,13 @@ function done(source, ids, forks) {
       make(
         "tbody",
         {},
-        ...lines.map(([name, found]) =>
+        ...lines.map(([name, ids]) =>
           make(
             "tr",
             {},
             make("th", { scope: "row" }, name),
-            make("td", { class: "foreign" }, translated(found)),
-            make("td", {}, _("probability {}", percent(Math.exp(total(source, found))))),
+            make("td", { class: "foreign" }, translated(ids)),
+            make("td", {}, _("probability {}", percent(Math.exp(total(source, ids))))),
           ),
         ),
       ),

@@ -8,11 +8,13 @@ class Engine:
 
     def __init__(self, folder, source, target):
         self.engine = ctranslate2.Translator(str(folder))
-        self.source, self.target = source, target
+        self.source = source
+        self.target = target
 
     def search(self, rows, limits, beam_size, alpha):
         """The ids of a translation for each row of ids, without EOS."""
         names = [[self.source.id_to_token(number) for number in row] for row in rows]
-        options = dict(beam_size=beam_size, max_decoding_length=max(limits))
-        found = self.engine.translate_batch(names, **options)
-        return [[*map(self.target.token_to_id, result.hypotheses[0])] for result in found]
+        results = self.engine.translate_batch(
+            names, beam_size=beam_size, max_decoding_length=max(limits)
+        )
+        return [[*map(self.target.token_to_id, result.hypotheses[0])] for result in results]

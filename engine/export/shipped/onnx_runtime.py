@@ -3,8 +3,9 @@
 import numpy as np
 import onnxruntime
 
-BOS, EOS = 2, 3
-PATIENCE = 5  # tokens that a live hypothesis is given to catch up
+BOS = 2
+EOS = 3
+LOOKAHEAD = 5  # tokens that a live hypothesis is given to catch up
 
 
 class Engine:
@@ -19,36 +20,41 @@ class Engine:
 
     def search(self, rows, limits, beam_size, alpha):
         """The ids of a translation for each row of ids, without EOS; a beam of 1 is greedy."""
-        size, longest = beam_size, max(map(len, rows))
+        size = beam_size
+        longest = max(map(len, rows))
         src = np.array([[*row, EOS] + [0] * (longest - len(row)) for row in rows])
         memory = self.encoder.run(["memory"], {"src": src})[0]
-        numbers, limits = np.arange(len(rows)), np.array(limits)
-        ids, totals = np.full((len(rows), size, 1), BOS), np.full((len(rows), size), -np.inf)
+        numbers = np.arange(len(rows))
+        limits = np.array(limits)
+        ids = np.full((len(rows), size, 1), BOS)
+        totals = np.full((len(rows), size), -np.inf)
         totals[:, 0] = 0  # all are equal yet, so only the first of each sentence may live
         best = [(-np.inf, [])] * len(rows)
         while len(numbers):
             length = ids.shape[2]  # of the grown ones, BOS not counted
-            shares = self.next_shares(ids, memory, src)
-            shares[limits <= length, :, EOS + 1 :] = -np.inf  # at its limit it may only end
-            flat = (totals[:, :, None] + shares).reshape(len(ids), -1)
-            order = all_reduce_max(flat, 2 * size if size > 1 else 1)
-            parents, tokens = np.divmod(order, shares.shape[2])
+            log_probs = self.next_log_probs(ids, memory, src)
+            log_probs[limits <= length, :, EOS + 1 :] = -np.inf  # at its limit it may only end
+            flat = (totals[:, :, None] + log_probs).reshape(len(ids), -1)
+            order = top_indices(flat, 2 * size if size > 1 else 1)
+            parents, tokens = np.divmod(order, log_probs.shape[2])
             every = np.arange(len(ids))[:, None]
-            grown, found = np.dstack([ids[every, parents], tokens]), flat[every, order]
-            for row, place in np.argwhere((tokens == EOS) & (found > -np.inf)):
-                score = found[row, place] / ((5 + length) / 6) ** alpha
-                kept = score, grown[row, place, 1:-1].tolist()
-                best[numbers[row]] = max(best[numbers[row]], kept)
-            found[tokens == EOS] = -np.inf
-            live = all_reduce_max(found, size)
-            ids, totals = grown[every, live], found[every, live]
-            soon = ((5 + np.minimum(limits, length + PATIENCE)) / 6) ** alpha
+            grown = np.dstack([ids[every, parents], tokens])
+            scores = flat[every, order]
+            for row, index in np.argwhere((tokens == EOS) & (scores > -np.inf)):
+                score = scores[row, index] / ((5 + length) / 6) ** alpha
+                hypothesis = score, grown[row, index, 1:-1].tolist()
+                best[numbers[row]] = max(best[numbers[row]], hypothesis)
+            scores[tokens == EOS] = -np.inf
+            live = top_indices(scores, size)
+            ids = grown[every, live]
+            totals = scores[every, live]
+            soon = ((5 + np.minimum(limits, length + LOOKAHEAD)) / 6) ** alpha
             going = totals[:, 0] / soon > [best[number][0] for number in numbers]
             parts = ids, totals, memory, src, numbers, limits
             ids, totals, memory, src, numbers, limits = (part[going] for part in parts)
         return [ids for _, ids in best]
 
-    def next_shares(self, ids, memory, src):
+    def next_log_probs(self, ids, memory, src):
         """Log-probabilities (B, K, vocabulary) of what may follow ids (B, K, T)."""
         size = ids.shape[1]
         given = {"memory": memory.repeat(size, axis=0), "src": src.repeat(size, axis=0)}
@@ -59,8 +65,8 @@ class Engine:
         return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def all_reduce_max(values, count):
-    """The places of the highest values of each row, (B, count), highest first."""
-    places = np.argpartition(-values, min(count, values.shape[1] - 1), axis=1)[:, :count]
-    order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(places, order, axis=1)
+def top_indices(values, count):
+    """The indices of the highest values of each row, (B, count), highest first."""
+    indices = np.argpartition(-values, min(count, values.shape[1] - 1), axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1)

@@ -37,7 +37,8 @@ class Model:
 
     def translate(self, texts, beam_size=4, batch_size=32, first=1):
         """One translation for each text, the first of which is line `first`."""
-        longest, written = self.settings["max_length"], [""] * len(texts)
+        longest = self.settings["max_length"]
+        written = [""] * len(texts)
         rows = [encoding.ids for encoding in self.source.encode_batch(texts)]
         for number, row in enumerate(rows, start=first):
             if len(row) > longest:
@@ -48,8 +49,8 @@ class Model:
             numbers = order[start : start + batch_size]
             limits = [min(2 * len(rows[n]) + 12, longest + 1) for n in numbers]
             batch = [rows[n] for n in numbers]
-            found = self.engine.search(batch, limits, beam_size, self.settings["alpha"])
-            for number, limit, ids in zip(numbers, limits, found):
+            translations = self.engine.search(batch, limits, beam_size, self.settings["alpha"])
+            for number, limit, ids in zip(numbers, limits, translations):
                 written[number] = self.join(ids[: limit - 1])
         return written
 
@@ -71,7 +72,9 @@ def main():
     for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(encoding="utf-8")
     try:
-        model, lines, first = Model(), iter(options.text or sys.stdin), 1
+        model = Model()
+        lines = iter(options.text or sys.stdin)
+        first = 1
         together = 1 if sys.stdin.isatty() else 1000  # lines that are read before they are answered
         while block := list(itertools.islice(lines, together)):
             print(*model.translate(block, options.beam_size, first=first), sep="\n", flush=True)

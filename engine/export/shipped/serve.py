@@ -30,7 +30,8 @@ class Together:
     """Translates what all requests ask for in batches, one batch at a time, in a thread."""
 
     def __init__(self, translate):
-        self.translate, self.waiting = translate, asyncio.Queue(MOST_WAITING)
+        self.translate = translate
+        self.waiting = asyncio.Queue(MOST_WAITING)
 
     async def ask(self, texts):
         """The translations. Raises Refused when too many texts wait already."""
@@ -74,8 +75,10 @@ async def read_fields(request):
         if "json" in request.headers.get("content-type", ""):
             fields = json.loads(body)
         else:
-            found = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
-            fields = {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+            values = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
+            fields = {
+                name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()
+            }
     except (ValueError, RecursionError):
         raise Refused(400, "the request is neither JSON nor a form in UTF-8") from None
     if not isinstance(fields, dict):
@@ -92,8 +95,8 @@ def lines_of(fields, languages, length, longest):
     source, target = languages
     for name, wanted in (("source", (source, "auto")), ("target", (target,))):
         if fields.get(name, wanted[0]) not in wanted:
-            told = f"{name} must be {wanted[0]}: this model translates {source} into {target}"
-            raise Refused(400, told)
+            message = f"{name} must be {wanted[0]}: this model translates {source} into {target}"
+            raise Refused(400, message)
     if fields.get("format", "text") != "text":
         raise Refused(400, "format must be text")
     lines = [text.split("\n") for text in texts]
@@ -107,8 +110,8 @@ def lines_of(fields, languages, length, longest):
     for number, text in enumerate(lines, start=1):
         tokens = max(map(length, text))
         if tokens > longest:
-            told = f"text {number} has a line of {tokens} tokens: at most {longest}, so split it"
-            raise Refused(400, told)
+            message = f"text {number} has a line of {tokens} tokens: at most {longest}, so split it"
+            raise Refused(400, message)
     return lines
 
 
@@ -119,7 +122,8 @@ def make_app(model):
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    names, longest = model.settings["languages"], model.settings["max_length"]
+    names = model.settings["languages"]
+    longest = model.settings["max_length"]
     source, target = names
     together = Together(model.translate)
 
@@ -143,10 +147,13 @@ def make_app(model):
     async def refuse(request, error):
         """What is wrong, in LibreTranslate's form."""
         if isinstance(error, HTTPException):  # no such address, or no POST
-            status, told = error.status_code, error.detail
+            status = error.status_code
+            message = error.detail
         else:
-            status, told = error.args if isinstance(error, Refused) else (408, "too slow a request")
-        return JSONResponse({"error": told}, status)
+            status, message = (
+                error.args if isinstance(error, Refused) else (408, "too slow a request")
+            )
+        return JSONResponse({"error": message}, status)
 
     @asynccontextmanager
     async def lifespan(app):
@@ -167,8 +174,13 @@ def serve(model, host, port):
     """Answers until SIGTERM or Ctrl-C, and then finishes what was begun. OSError: port in use."""
     import uvicorn
 
-    options = dict(log_level="warning", timeout_graceful_shutdown=SECONDS, limit_concurrency=1000)
-    server = uvicorn.Server(uvicorn.Config(make_app(model), **options))
+    config = uvicorn.Config(
+        make_app(model),
+        log_level="warning",
+        timeout_graceful_shutdown=SECONDS,
+        limit_concurrency=1000,
+    )
+    server = uvicorn.Server(config)
     with socket.create_server((host, port)) as listening:
         # else the second part of an answer waits 40 ms for word that the first has come
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

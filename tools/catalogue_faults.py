@@ -1,0 +1,63 @@
+"""What is wrong with a translation: what it must have as its source has it."""
+
+import re
+
+ALIKE_PARTS = {
+    "code": re.compile(r"`[^`\n]+`"),
+    "formulas": re.compile(r"\$\$[\s\S]+?\$\$|\$[^$\n]+\$"),
+    "links": re.compile(r"\]\(([^)\s]+)\)"),
+    "numbers": re.compile(r"\d+(?:[.,]\d+)*"),
+}
+NUMBER = ALIKE_PARTS["numbers"]
+LATIN_WORDS = re.compile(r"(?:[A-Za-z][\w'’-]*[ ,;:]+){8,}[A-Za-z]")  # nine in a row
+QUOTED = re.compile(
+    r"\[[^\]]*\](?:\([^)]*\))?|\"[^\"]*\"|“[^”]*”|\*[^*]+\*|\|.*\||<[^>]*>|\$[^$]*\$|`[^`]*`"
+)
+LARGE = re.compile(r"([\d,.]+) ?(万|亿)")  # 1,700 万 is 17 million
+WITH_WORD = re.compile(r"([\d,.]+) (thousand|million|billion)")
+FACTORS = {"万": 10**4, "亿": 10**8, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+
+
+def in_full(match):
+    """A number with the word behind it, which matched, at full length."""
+    return f" {float(match[1].replace(',', '')) * FACTORS[match[2]]:.0f} "
+
+
+def numbers(text):
+    """The numbers of a text, sorted; those with a word behind them at full length."""
+    text = ALIKE_PARTS["code"].sub(" ", ALIKE_PARTS["formulas"].sub(" ", text))
+    text = ALIKE_PARTS["links"].sub("]", text)
+    for pattern in (LARGE, WITH_WORD):
+        text = pattern.sub(in_full, text)
+    return sorted(number.replace(",", "") for number in NUMBER.findall(text))
+
+
+def faults(source, target, terms):
+    """What is wrong with a translation, as short texts. `terms` are {English: its translations}."""
+    problems = []
+    for name, pattern in ALIKE_PARTS.items():
+        wanted, there = (
+            numbers(text) if name == "numbers" else sorted(pattern.findall(text))
+            for text in (source, target)
+        )
+        if wanted != there:
+            problems.append(f"{name}: {difference(wanted, there)}")
+    bare = QUOTED.sub(" | ", target)
+    if english := LATIN_WORDS.search(bare):
+        problems.append(f"English: {english[0]}")
+    words = QUOTED.sub(" | ", source).lower()
+    for english, allowed in terms.items():
+        if re.search(rf"\b{english}\b", words) and not any(one in target for one in allowed):
+            problems.append(f"term: {english}")
+    return problems
+
+
+def difference(wanted, there):
+    """What two sorted lists do not share."""
+    wanted = list(wanted)
+    there = list(there)
+    for one in list(wanted):
+        if one in there:
+            wanted.remove(one)
+            there.remove(one)
+    return f"{wanted} became {there}"
