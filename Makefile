@@ -24,7 +24,7 @@ test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare
 	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
 
 lab: .venv/ready  ## open the course in JupyterLab
-	$(BIN)/jupyter lab notebooks/00_setup.ipynb
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
 translator: .venv/page  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
 	$(BIN)/python export.py --form page $(if $(RUN),--run "$(RUN)") --out translator
@@ -49,6 +49,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	touch .venv/ready
 
 .venv/dev: .venv/ready requirements-dev.txt

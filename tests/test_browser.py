@@ -2,16 +2,19 @@
 
 import json
 import os
+import posixpath
 import re
 import shutil
 import subprocess
 import sys
 import time
 import urllib.request
+from urllib.parse import quote
 
 import nbformat
 import pytest
-from conftest import ROOT, find_browser, free_port
+from conftest import NOTEBOOKS, ROOT, find_browser, free_port
+from copies import tracked_files
 from playwright.sync_api import expect, sync_playwright
 
 from notebooks.support.pictures import installed_font
@@ -34,10 +37,9 @@ NEEDED = {  # the cells of a notebook that lead to its viewer
 def course(tmp_path_factory):
     """A copy of the course, in which 04 and 16 hold just the cells that are needed."""
     folder = tmp_path_factory.mktemp("course") / "course"
-    for name in ("notebooks", "engine", "data_small"):
-        ignored = shutil.ignore_patterns("__pycache__", "prepared")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    shutil.copy(ROOT / "utils.py", folder)
+    for name in tracked_files(()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     for name, marks in NEEDED.items():
         path = folder / "notebooks" / f"{name}.ipynb"
         notebook = nbformat.read(path, as_version=4)
@@ -52,7 +54,8 @@ def course(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lab(course, tmp_path_factory):
-    """The address of a JupyterLab that serves the copy."""
+    """The address of a JupyterLab that serves the copy with the options of `make lab`."""
+    recipe = re.search(r"^\t.*/jupyter lab (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     settings = tmp_path_factory.mktemp("settings")
     (settings / "labconfig").mkdir()
     no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
@@ -61,7 +64,7 @@ def lab(course, tmp_path_factory):
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
         f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}",
-        f"--ServerApp.root_dir={course}", "--LabApp.expose_app_in_browser=True",
+        "--LabApp.expose_app_in_browser=True", *recipe[1].split(),
     ]  # fmt: skip
     environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(settings), "PYTHONPATH": str(course)}
     log = settings / "log.txt"
@@ -139,6 +142,22 @@ def shares(viewer, side="query", number=0):
 def words(viewer, side):
     """The words of one side."""
     return viewer.locator(f'g[data-side="{side}"] text:not(.share)').all_text_contents()
+
+
+def test_lab_opens_00_and_every_link_of_every_notebook(lab, page):
+    page.goto(f"{lab}/?token={TOKEN}")
+    current = page.locator(".jp-mod-current .lm-TabBar-tabLabel")
+    expect(current.first).to_have_text("00_setup.ipynb", timeout=60_000)
+    link = page.locator(".jp-RenderedMarkdown a[href*='01_data_preparation']").first
+    link.click()
+    expect(current.first).to_have_text("01_data_preparation.ipynb", timeout=60_000)
+    for path in NOTEBOOKS:
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for target in re.findall(r"\]\(([^)#:\s]+)\)", text):
+            place = posixpath.normpath(posixpath.join("notebooks", target))
+            address = f"{lab}/api/contents/{quote(place)}?content=0&token={TOKEN}"
+            urllib.request.urlopen(address, timeout=10).close()
 
 
 def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
