@@ -1,0 +1,154 @@
+"""What people type first: does the model know it, in small letters and without a full stop, too?
+
+`make first-words` trains `small` on the corpus with and without phrases.tsv, with English as it is
+written, in small letters, or with copies in small letters, each with several seeds, and writes
+studies/first_words.json after each of them: BLEU and chrF on dev as it stands and as it is typed
+in a hurry, and how many of tests/typed.tsv are translated acceptably. Stopped, it goes on from
+that file. Nothing here is measured on the test set.
+"""
+
+import multiprocessing
+import re
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
+import torch
+
+from engine.files import read_json, write_json
+from engine.run_config import RunConfig
+from engine.scoring import measure
+from engine.training_run import run_training
+from engine.translator import Translator
+from notebooks.setup import replace
+from utils import ROOT, device
+
+OUTPUT = ROOT / "studies" / "first_words.json"
+STEPS = 1000
+SEEDS = 3
+CORPUS = {"without": ["train.tsv"], "with": ["train.tsv", "phrases.tsv"]}  # the phrases
+END = re.compile(r"[.!?。！？]+$")
+
+
+def rows():
+    """What is trained: corpus, how its English is written, label smoothing, steps, seed."""
+    ways = [("with", "as it is"), ("with", "small letters"), ("with", "copies")]
+    for seed in range(SEEDS):
+        for corpus, letters in ways:
+            yield dict(corpus=corpus, letters=letters, smoothing=0.1, steps=STEPS, seed=seed)
+
+
+def in_a_hurry(text):
+    """A text in small letters, without its end mark."""
+    return END.sub("", text.lower())
+
+
+def read_pairs(names):
+    """The pairs of these files of data_small."""
+    texts = [(ROOT / "data_small" / name).read_text(encoding="utf-8") for name in names]
+    return [line.split("\t") for text in texts for line in text.splitlines()]
+
+
+def write_data(folder, corpus, letters):
+    """Writes train and dev as a row wants them; `copies` doubles every tenth pair."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, names in (("train", CORPUS[corpus]), ("dev", ["dev.tsv"])):
+        pairs = read_pairs(names)
+        if letters == "small letters":
+            pairs = [(english.lower(), chinese) for english, chinese in pairs]
+        elif letters == "copies" and split == "train":
+            pairs += [
+                (in_a_hurry(english), END.sub("", chinese)) for english, chinese in pairs[::10]
+            ]
+        text = "".join(f"{english}\t{chinese}\n" for english, chinese in pairs)
+        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+
+
+def known_form(vocabulary, word):
+    """The word, or where it is unknown its small or capitalised form, if that is known."""
+    forms = (word, word.lower(), word.capitalize())
+    return next((form for form in forms if form in vocabulary.ids), word)
+
+
+def typed():
+    """(what is typed, its acceptable translations) of tests/typed.tsv, without end marks."""
+    lines = (ROOT / "tests" / "typed.tsv").read_text(encoding="utf-8").splitlines()
+    return [(line.split("\t")[0], set(line.split("\t")[1].split("|"))) for line in lines]
+
+
+def look_up(translator, texts):
+    """The texts with unknown words in their known form."""
+    cut, vocabulary = translator.source.segmenter.segment, translator.source.vocabulary
+    return [" ".join(known_form(vocabulary, word) for word in cut(text)) for text in texts]
+
+
+def scores(translator, letters):
+    """What a trained model makes of dev, of dev in a hurry, and of what is typed."""
+    english, chinese = zip(*read_pairs(["dev.tsv"]))
+    hurried = [in_a_hurry(text) for text in english]
+    bare = [END.sub("", text) for text in chinese]
+    asked = typed()
+
+    def translate(texts, fallback):
+        if letters == "small letters":
+            texts = [text.lower() for text in texts]
+        texts = look_up(translator, texts) if fallback else texts
+        return translator.translate(texts, beam_size=1)
+
+    result = {}
+    for fallback in (False, True):
+        hasty = [END.sub("", text) for text in translate(hurried, fallback)]
+        answers = [END.sub("", text) for text in translate([text for text, _ in asked], fallback)]
+        good = [answer in allowed for answer, (_, allowed) in zip(answers, asked)]
+        result["with fallback" if fallback else "plain"] = {
+            "dev": measure(translate(english, fallback), chinese, "zh"),
+            "in a hurry": measure(hasty, bare, "zh"),
+            "typed": sum(good),
+            "others": {text: a for (text, _), a, ok in zip(asked, answers, good) if not ok},
+        }
+    return result
+
+
+def run_row(row, runs, config):
+    """Trains once. Returns the row with what is measured."""
+    if device().type == "cpu":
+        torch.set_num_threads(1)  # the runs share the processors
+    name = "-".join(str(value).replace(" ", "_") for value in row.values())
+    data = runs / f"data-{name}"
+    write_data(data, row["corpus"], row["letters"])
+    short = dict(steps=row["steps"], eval_steps=row["steps"], bleu_sentences=0)
+    config = replace(config, seed=row["seed"], label_smoothing=row["smoothing"], **short)
+    records = run_training(data, config, runs / name)
+    translator = Translator.load(runs / name)
+    return row | {"dev_loss": records[-1]["dev_loss"], **scores(translator, row["letters"])}
+
+
+def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=2):
+    """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
+    small = config or RunConfig.preset("small")
+    header = {"command": "make first-words"}
+    done = read_json(output)["rows"] if output.exists() else []
+    missing = [row for row in rows() if not any(row.items() <= one.items() for one in done)]
+    run = partial(run_row, runs=runs, config=small)
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(run, row) for row in missing]):
+            done.append(future.result())
+            write_json(output, {**header, "rows": done})
+            print(short_of(done[-1]), flush=True)
+
+
+def short_of(row):
+    """A row as a line."""
+    parts = [f"{row['corpus']} phrases, {row['letters']}, seed {row['seed']}"]
+    for way in ("plain", "with fallback"):
+        dev, hurry = row[way]["dev"]["bleu"], row[way]["in a hurry"]["bleu"]
+        parts.append(f"{way}: dev {dev}, in a hurry {hurry}, typed {row[way]['typed']}")
+    return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
