@@ -7,12 +7,9 @@ STARTED := $(shell date +%s)
 .PHONY: help run translate test lab translator bench bench-full train-large
 
 help:  ## list the commands
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1: \2/p' Makefile
+	@awk -F ':[^#]*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:[^#]*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
 
-run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
-	$(BIN)/python train.py --data data_small --config small --run runs/small
-	$(BIN)/python translate.py --run runs/small --score data_small --split test
-
+##@ Learn
 TEXT ?= He plays the violin.
 # neither make nor the shell expands it: quotes, $ and ` are text
 unexport TEXT
@@ -20,20 +17,16 @@ translate: export RAW := $(value TEXT)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
 	@$(BIN)/python translate.py "$$RAW"
 
-test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
-	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
-
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
 translator: .venv/page  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
 	$(BIN)/python export.py --form page $(if $(RUN),--run "$(RUN)") --out translator
 
-bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
-	$(BIN)/python benchmarks/bench.py
-
-bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
-	$(BIN)/python benchmarks/bench.py --full
+##@ Train
+run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
+	$(BIN)/python train.py --data data_small --config small --run runs/small
+	$(BIN)/python translate.py --run runs/small --score data_small --split test
 
 DATA ?= data_large
 PROCESSES ?= $(shell nvidia-smi --list-gpus 2>/dev/null | grep -c GPU | sed 's/^0$$/1/')
@@ -44,6 +37,16 @@ MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank 
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
 	$(BIN)/python prepare.py --data $(DATA) --config base
 	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run "$(or $(RUN),runs/large)"
+
+##@ Measure
+test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
+	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
+
+bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
+	$(BIN)/python benchmarks/bench.py
+
+bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
+	$(BIN)/python benchmarks/bench.py --full
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
@@ -65,7 +68,26 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks verbs schedules ablation fuzz versions pages wheels chinese student grade
+.PHONY: check model test-device notebooks verbs schedules ablation first-words fuzz versions pages wheels chinese student grade
+##@ Teach
+OUT ?= student
+student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
+	$(BIN)/python tools/student.py "$(OUT)" $(if $(LANGUAGE),--language $(LANGUAGE))
+
+COPIES ?= copies/*/
+grade: .venv/ready  ## run the exercises of the filled copies COPIES; FOLDER/notebooks holds a copy's notebooks
+	$(BIN)/python tools/grade.py $(COPIES)
+
+pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
+	$(BIN)/python tools/pages.py $(if $(SOLUTIONS),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
+
+chinese: .venv/dev  ## write the whole course with Chinese prose to the folder chinese, beside this one's .venv
+	$(BIN)/python tools/catalogue.py write --out chinese
+
+wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
+	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
+
+##@ Maintain
 QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box fast_dropout importer notebooks pictures run_config stream tidy utils))
 check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
@@ -73,19 +95,14 @@ check: .venv/dev  ## style, the quick tests with the lines of plain files that t
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=engine --cov-report=term:skip-covered $(QUICK)
 	$(BIN)/python tools/model.py --check
 
-model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
-	$(BIN)/python tools/model.py
-	$(BIN)/python tools/hero.py
-
 notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/model.py --definitions
 
-TEST_DEVICE ?= sim
-DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
-test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
-	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
+model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
+	$(BIN)/python tools/model.py
+	$(BIN)/python tools/hero.py
 
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
 	$(BIN)/python studies/verbs.py
@@ -96,6 +113,14 @@ schedules: .venv/ready  ## train `small` at rates with and without warm-up, half
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: studies/ablation.json
 	$(BIN)/python studies/ablation.py
 
+first-words: .venv/ready  ## train `small` with and without the phrases, in small letters or not: studies/first_words.json
+	$(BIN)/python studies/first_words.py
+
+TEST_DEVICE ?= sim
+DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
+test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
+	TEST_DEVICE=$(TEST_DEVICE) $(BIN)/python -m pytest $(DEVICE_TESTS)
+
 EXAMPLES ?= 10000
 SEED ?= 0
 fuzz: .venv/dev  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
@@ -103,20 +128,3 @@ fuzz: .venv/dev  ## damage runs and data folders in random ways and run the prog
 
 versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
-
-pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
-	$(BIN)/python tools/pages.py $(if $(SOLUTIONS),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
-
-wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
-	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
-
-chinese: .venv/dev  ## write the whole course with Chinese prose to the folder chinese, beside this one's .venv
-	$(BIN)/python tools/catalogue.py write --out chinese
-
-OUT ?= student
-student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
-	$(BIN)/python tools/student.py "$(OUT)" $(if $(LANGUAGE),--language $(LANGUAGE))
-
-COPIES ?= copies/*/
-grade: .venv/ready  ## run the exercises of the filled copies COPIES; FOLDER/notebooks holds a copy's notebooks
-	$(BIN)/python tools/grade.py $(COPIES)

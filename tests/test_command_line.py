@@ -156,3 +156,20 @@ def test_output_that_cannot_be_written_is_told_once(command):
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "No space left" in line
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+@pytest.mark.parametrize(
+    "text",
+    ["I like `touch made`.", '"Yes," she said.', "It's $5.", "100 %", "$(shell touch made)",
+     "two\nlines", "it ends in a backslash\\", "$HOME $$ # no comment"],
+)  # fmt: skip
+def test_make_translate_hands_the_text_on_as_it_is(text, tmp_path):
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\nprintf %s "$2"\n')
+    program.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    command = ["make", "-s", "-o", ".venv/ready", f"BIN={tmp_path}", f"TEXT={text}", "translate"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == text, done.stderr
+    assert not (tmp_path / "made").exists()

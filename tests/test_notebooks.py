@@ -128,7 +128,9 @@ def test_links_lead_somewhere(notebook, path):
 
 
 @pytest.mark.parametrize(
-    "page", sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md")}), ids=lambda page: page.name
+    "page",
+    sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/*.md")}),
+    ids=lambda page: page.name,
 )
 def test_links_of_the_pages_lead_somewhere(page):
     assert dead_links(page.parent, page.read_text(encoding="utf-8")) == []

@@ -27,7 +27,7 @@ from notebooks.support.pictures import MAP
 
 ADDRESS = "https://example.org/course"
 LESSONS = [f"{path.stem}.html" for path in NOTEBOOKS]
-OTHERS = {"readme.html", "teachers.html", "data_small.html", "data_large.html"}
+OTHERS = {page for page in program.READMES.values()}
 
 
 def run(folder, *options):

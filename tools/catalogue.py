@@ -29,8 +29,17 @@ from engine.files import write_json, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
-PAGES = ("README.md", "notebooks/README.md", "data_small/README.md", "data_small/model/README.md",
-         "data_large/README.md")  # fmt: skip
+PAGES = (
+    "README.md",
+    "docs/install.md",
+    "docs/own_data.md",
+    "docs/export.md",
+    "docs/speed.md",
+    "notebooks/README.md",
+    "data_small/README.md",
+    "data_small/model/README.md",
+    "data_large/README.md",
+)
 VIEWER = "engine/export/page/attention_viewer.js"  # stands in notebooks and on pages, too
 SCRIPTS = sorted((ROOT / VIEWER).parent.glob("*.js"))
 # of the translating page, which has its words with it

@@ -43,6 +43,10 @@ TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 READMES = {
     "README.md": "readme.html",
+    "docs/install.md": "install.html",
+    "docs/own_data.md": "own_data.html",
+    "docs/export.md": "export.html",
+    "docs/speed.md": "speed.html",
     "notebooks/README.md": "teachers.html",
     "data_small/README.md": "data_small.html",
     "data_large/README.md": "data_large.html",
