@@ -229,6 +229,9 @@ def test_the_browser_translates_sentences_of_the_test_set_as_the_course_does(
 def test_each_key_is_one_step_from_words_to_two_models(opened):
     page = opened()
     title = page.locator("#stage h2")
+    expect(title).to_have_text("Translated")
+    expect(page.locator("#stage .large")).to_have_text(BEAM)
+    page.get_by_role("button", name="How did it do that?").click()
     expect(title).to_have_text("The sentence becomes numbers")
     expect(page.locator(".words li")).to_have_count(8)
     press(page, "ArrowRight")
@@ -262,7 +265,7 @@ def test_each_key_is_one_step_from_words_to_two_models(opened):
 
 def test_a_guess_and_the_second_best_make_the_sentence_fork(opened):
     page = opened()
-    press(page, *["ArrowRight"] * 2)
+    press(page, *["ArrowRight"] * 3)
     for _ in range(5):  # 我们每天都
         press(page, *["ArrowRight"] * 3)
     press(page, *["ArrowRight"] * 3)  # 在
@@ -290,13 +293,13 @@ def test_an_unknown_word_is_told_and_an_empty_sentence_too(opened):
     expect(page.locator(".words .unknown")).to_have_text("zyzzyvanever seen")
     expect(page.locator("#status")).to_contain_text("Never seen: zyzzyva.")
     page.get_by_label("English to Chinese").fill("  ")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Translate").click()
     expect(page.locator("#alarm")).to_have_text("Type a sentence first.")
 
 
 def test_answers_can_be_hidden_and_looks_chosen_by_layer_and_head(opened):
     page = opened()
-    press(page, *["ArrowRight"] * 2)
+    press(page, *["ArrowRight"] * 3)
     page.locator(".cards button").first.focus()
     press(page, "Enter")
     expect(page.locator("#stage")).to_be_focused()  # the card is gone
@@ -362,8 +365,6 @@ def each_scene(page):
     """Shows scene after scene, the bars of the third too."""
     for number in range(6):
         page.locator("#scenes button").nth(number).click()
-        if number == 1:
-            page.locator("summary").click()
         yield number
         if number == 2:
             press(page, "ArrowRight")
@@ -375,7 +376,7 @@ def each_scene(page):
 def test_a_finger_goes_from_a_sentence_to_what_finished(opened):
     page = opened(390, 844, has_touch=True)
     page.get_by_role("button", name="The dog bit the man.").tap()
-    for _ in range(3):
+    for _ in range(4):
         page.locator("#next").tap()
     expect(page.locator(".bars")).to_be_visible()
     page.get_by_role("button", name="Searching").tap()
@@ -387,7 +388,7 @@ def test_a_finger_goes_from_a_sentence_to_what_finished(opened):
 
 def test_who_wants_no_motion_gets_none(opened):
     page = opened(reduced_motion="reduce")
-    press(page, *["ArrowRight"] * 3)
+    press(page, *["ArrowRight"] * 4)
     expect(page.locator(".bars")).to_be_visible()
     assert page.evaluate("document.getAnimations().length") == 0
 
@@ -399,7 +400,6 @@ def test_the_page_speaks_chinese_too(opened):
     for _ in each_scene(page):
         expect(page.locator("#stage h2")).to_have_text(re.compile("[\u4e00-\u9fff]"))
     page.locator("#scenes button").nth(1).click()
-    page.locator("summary").click()
     viewer = page.locator(".attention-viewer")
     expect(viewer).to_contain_text("发问（查询）")
     viewer.locator('g[data-side="query"]').first.click()
@@ -407,7 +407,7 @@ def test_the_page_speaks_chinese_too(opened):
     viewer.get_by_label("头", exact=True).select_option("3")
     assert viewer.locator(".share").all_text_contents() != before
     page.get_by_role("link", name="English").click()
-    expect(page.locator("#stage h2")).to_have_text("The sentence becomes numbers")
+    expect(page.locator("#stage h2")).to_have_text("Translated")
 
 
 def test_axe_finds_nothing_serious(opened):

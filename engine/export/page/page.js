@@ -38,7 +38,7 @@ function begin(sentence) {
   if (!model.segment(sentence).length) return say(_("Type a sentence first."), true);
   $("sentence").value = sentence;
   views.length = 0;
-  go(words(understood(sentence)));
+  go(answering(understood(sentence)));
 }
 
 function hide() {

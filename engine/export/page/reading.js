@@ -93,17 +93,13 @@ function parting(played) {
   );
 }
 
-/** The encoder's maps, drawn when they are asked for. */
+/** The encoder's maps of the sentence, which can be folded. */
 function encoderMaps({ words, read }) {
   const weights = read.maps.map((rows) => rows[0].map((_, head) => rows.map((heads) => heads[head])));
   const maps = { encoder: { queries: words, keys: words, weights, colour: "#0072B2" } };
   const viewer = make("div");
-  const folded = make("details", {}, make("summary", {}, _("Where each word looked while it was read")), viewer);
-  folded.ontoggle = () =>
-    folded.open &&
-    !viewer.firstChild &&
-    render({ model: loose({ maps, kind: "encoder", layer: 1, head: 0 }), el: viewer });
-  return folded;
+  render({ model: loose({ maps, kind: "encoder", layer: 1, head: 0 }), el: viewer });
+  return make("details", { open: "" }, make("summary", {}, _("Where each word looked while it was read")), viewer);
 }
 
 function reading(source) {
@@ -117,6 +113,7 @@ function reading(source) {
         model.num_layers,
       ),
     ),
+    encoderMaps(source),
     ...(story
       ? [
           line(
@@ -129,7 +126,6 @@ function reading(source) {
           parting(model.played),
         ]
       : []),
-    encoderMaps(source),
   ];
   return {
     scene: 1,
