@@ -1,5 +1,6 @@
 """Translates with a trained model: `python translate.py "Good morning."`, or scores it."""
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,7 +69,10 @@ def translate_command(argv):
         return 0
 
     def load():
-        return partial(Translator.load(run).translate, beam_size=beam_size, alpha=alpha)
+        translator = Translator.load(run)
+        if words := translator.unknown_words(command.text):
+            print("unknown words:", ", ".join(words), file=sys.stderr)
+        return partial(translator.translate, beam_size=beam_size, alpha=alpha)
 
     translate_lines(load, command.text, command.input)
     return 0

@@ -34,6 +34,12 @@ class Translator:
         """Source ids with EOS, cut to the longest input."""
         return self.source.encode(sentence)[: self.config.max_length] + [EOS]
 
+    def unknown_words(self, sentences):
+        """The source tokens of these sentences that the vocabulary lacks, each once, in order."""
+        rows = map(self.source.segmenter.segment, map(one_line, sentences))
+        known = self.source.vocabulary.ids
+        return list(dict.fromkeys(word for row in rows for word in row if word not in known))
+
     def translate(self, sentences, beam_size=4, alpha=None, batch_size=64, first=1, bar=None):
         """One translation for each sentence, in their order. beam_size 1 is greedy search.
 

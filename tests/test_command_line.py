@@ -96,6 +96,16 @@ def test_argument_file_and_pipe_give_the_same_lines(
     assert argument.count("\n") == len(texts)
 
 
+def test_unknown_words_of_a_text_are_named_once_in_one_line(finished_run, capsys):
+    text = "The zxqv saw \x1b[31ma\n bold zxqv."
+    assert translate.main(["--run", str(finished_run), text, "A zxqv."]) == 0
+    (line,) = [row for row in capsys.readouterr().err.splitlines() if "unknown" in row]
+    assert line.startswith("unknown words: zxqv, ") and line.count("zxqv") == 1
+    assert "bold" in line and "\x1b" not in line
+    assert translate.main(["--run", str(finished_run), "The."]) == 0
+    assert "unknown" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv", [["--config", "tiny"], ["--config=tiny"], ["--", "--config", "tiny"]]
 )
