@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from unicodedata import normalize
 
 from engine.errors import CONTROL, InputError
 from engine.files import regular
@@ -63,8 +64,8 @@ def split_files(folder, split, extension):
 
 
 def one_line(text):
-    """A text whose control characters and white space of any kind are single spaces."""
-    return " ".join(CONTROL.sub(" ", text).split())
+    """A text in Unicode's NFC, its control characters and white space of any kind single spaces."""
+    return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())
 
 
 def strip_pair(pair):

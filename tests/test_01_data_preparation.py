@@ -1,3 +1,6 @@
+import hashlib
+import json
+import unicodedata
 from types import SimpleNamespace
 from unittest import mock
 
@@ -8,14 +11,14 @@ from conftest import DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.corpus.pairs import read_tsv
+from engine.corpus.pairs import load_data, read_tsv
 from engine.corpus.tokenizers import make_tokenizers
 from engine.detokenize import join_words
 from engine.errors import InputError
 from engine.loading import Share
 from engine.model_files import load_tokenizer, save_tokenizer
 from engine.run_config import RunConfig
-from engine.text_files import LINE_BYTES, read_lines
+from engine.text_files import LINE_BYTES, one_line, read_lines
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -70,6 +73,33 @@ def test_sentences_that_are_measured_on_are_new_to_the_model(split):
     assert sum(bool(stars & starred(row)) for row in rows) == 0
     assert sum(bool(stars & with_gap(row) or gaps & starred(row)) for row in rows) == 2
     assert {text for _, text in train} & {text for _, text in measured} == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["3.5kg and 1,000km at 10:30pm, 30°C, 1/2 or 5%.", "See https://example.com/a?b=1, please.",
+     "and/or, well—no", "'Yes,' he said.", '"Yes," she said.', "«Oui», dit-il.", "the dogs' tails",
+     "मैं हिन्दी बोलता हूँ।", "Köln, Tiếng Việt", "شُكْرًا", "a 20th-century U.S. part-time job"],
+)  # fmt: skip
+def test_words_come_back_as_they_were(text):
+    cut = WordSegmenter("en").segment
+    assert join_words(cut(text)) == text
+    decomposed = unicodedata.normalize("NFD", text)
+    assert cut(one_line(decomposed)) == cut(unicodedata.normalize("NFC", text))
+
+
+@given(text=st.text(max_size=40))
+def test_what_was_joined_is_cut_as_before(text):
+    cut = WordSegmenter("en").segment
+    once = join_words(cut(one_line(text)))
+    assert join_words(cut(once)) == once
+
+
+def test_the_ids_of_the_corpus_are_those_that_the_model_in_the_box_learned():
+    source, target, *sets, _ = load_data(DATA, RunConfig.preset("small"))
+    rows = [dataset[number] for dataset in sets for number in range(len(dataset))]
+    digest = hashlib.sha256(json.dumps([[*map(list, row)] for row in rows]).encode()).hexdigest()
+    assert digest == "964ddbc670073690dc7734af29cb22371755a452d1ff149542d9d77ba54b10ed"
 
 
 def write_tsv(folder, text, split="train"):

@@ -63,7 +63,7 @@ from utils import ROOT
 
 # Of what is prepared: raise it when the same files and settings come to give other ids. A test
 # compares, so no folder that an older program has prepared is taken for a new one.
-VERSION = 1
+VERSION = 2
 FOLDER = ROOT / "data_large"
 PREPARED = FOLDER / "prepared"
 BLOCK_LINES = 1_000  # lines that a process cleans, and encodes, at a time

@@ -18,13 +18,8 @@ from notebooks.data_preparation import (
 BLANKS = (
     r"[\x{0}-\x{20}\x{7f}-\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
-# Python's classes of characters as the library's engine (Oniguruma) has them; its own \w is another
-CLASSES = {
-    r"[^\W\d_]": r"[\p{L}\p{Nl}\p{No}]",
-    r"[^\W_]": r"[\p{L}\p{N}]",
-    r"\d": r"\p{Nd}",
-    r"\S": r"[^\x{20}]",
-}
+# a class of the library regex as the library's engine (Oniguruma) and JavaScript have it
+CLASSES = {r"\S": r"[^\x{20}]"}
 
 
 def names(tokenizer):
@@ -57,14 +52,14 @@ def export_tokenizer(tokenizer, reads):
         exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
-    exported.normalizer = normalizers.Sequence([blanks, normalizers.Strip()])
+    exported.normalizer = normalizers.Sequence([normalizers.NFC(), blanks, normalizers.Strip()])
     if reads:
         check_equal(tokenizer, exported)
     return exported
 
 
 def translated(pattern):
-    """A pattern of Python's `re` for Oniguruma, by CLASSES."""
+    """A pattern of the library regex for Oniguruma, by CLASSES."""
     for ours, theirs in CLASSES.items():
         pattern = pattern.replace(ours, theirs)
     return pattern

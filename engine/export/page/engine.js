@@ -73,7 +73,7 @@ class Model {
   // lesson 01
 
   segment(text) {
-    return text.replace(this.blanks, " ").trim().match(this.pattern) || [];
+    return text.normalize("NFC").replace(this.blanks, " ").trim().match(this.pattern) || [];
   }
 
   /** The ids that the encoder reads: the tokens', cut to the longest input, and EOS. */
@@ -86,12 +86,17 @@ class Model {
   text(ids) {
     const tokens = ids.filter((id) => id > EOS).map((id) => this.target[id]);
     if (!this.spaced) return tokens.join("");
-    let [text, glue, quotes] = ["", true, 0];
+    let [text, glue] = ["", true];
+    const counts = { '"': 0, "'": 0 };
+    const byTurns = tokens.filter((token) => token === "'").length % 2 ? '"' : "\"'";
     for (const token of tokens) {
-      quotes += token === '"';
-      const closing = this.closing.includes(token) || (token === '"' && quotes % 2 === 0);
+      let [opening, closing] = [this.opening.includes(token), this.closing.includes(token)];
+      if (byTurns.includes(token)) {
+        opening = ++counts[token] % 2 === 1;
+        closing = !opening;
+      }
       text += glue || closing ? token : ` ${token}`;
-      glue = this.opening.includes(token) || (token === '"' && quotes % 2 === 1);
+      glue = opening;
     }
     return text;
   }
