@@ -34,12 +34,12 @@ class TranslateCommand:
     # length penalty: 0 favours short translations; auto: the best on dev, with --score, then kept
     alpha: float | Literal["auto"] | None = None
     score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF
-    split: str = "test"  # which split to score
+    split: str | None = None  # which split to score; test if not given
     # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     serve: bool = False  # answer over HTTP as LibreTranslate does; needs starlette and uvicorn
-    host: str = "127.0.0.1"  # where to listen; 0.0.0.0: every machine may ask
-    port: int = 5000
+    host: str | None = None  # where to listen, 127.0.0.1; 0.0.0.0: every machine may ask
+    port: int | None = None  # 5000
 
 
 def translate_command(argv):
@@ -51,13 +51,19 @@ def translate_command(argv):
         raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 10")
     if alpha == "auto" and (not command.score or beam_size == 1):
         raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
+    if alpha is not None and beam_size == 1:
+        raise InputError("--alpha has no effect: greedy search, a beam of 1, has no length penalty")
+    if command.split and not command.score:
+        raise InputError("--split has no effect without --score")
+    if (command.host or command.port is not None) and not command.serve:
+        raise InputError("--host and --port have no effect without --serve")
     asked = [command.text, command.input, command.score, command.serve]
     if sum(map(bool, asked)) > 1:
         raise InputError("more than one of a text, --input, --score and --serve: give one")
     choose_device(command.device)
     run = command.run or default_run()
     if command.score:
-        split = command.split
+        split = command.split or "test"
         scores, *texts = score(run, command.score, split, beam_size, alpha, read_split)
         print_scores(run, split, scores, *texts)
         keep_scores(run, split, scores)
@@ -65,7 +71,9 @@ def translate_command(argv):
             print_alpha(run)
         return 0
     if command.serve:
-        serve_translator(Translator.load(run), command.host, command.port, beam_size, alpha)
+        host = command.host or "127.0.0.1"
+        port = 5000 if command.port is None else command.port
+        serve_translator(Translator.load(run), host, port, beam_size, alpha)
         return 0
 
     def load():

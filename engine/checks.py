@@ -34,6 +34,9 @@ HIGHEST = {
 }
 
 
+FEWEST_TOKENS = 20  # of a vocabulary, control tokens counted
+
+
 def check_setting(name, kind, value):
     """Raises InputError for a value that a setting of this type cannot have."""
     if get_origin(kind) is Literal:
@@ -82,7 +85,11 @@ def check_kept(data, split, pairs, config):
 
 
 def check_vocabularies(config, source_size, target_size):
-    """Raises InputError if three-way sharing meets vocabularies of two sizes."""
+    """Raises InputError for too few tokens, or if three-way sharing meets two sizes."""
+    if min(source_size, target_size) < FEWEST_TOKENS:
+        sizes = f"{source_size} and {target_size} tokens"
+        hint = "Lower min_freq, raise max_vocab_size, or give more data"
+        raise InputError(f"vocabularies of {sizes} say next to nothing. {hint}")
     if config.tie_embeddings == "three-way" and source_size != target_size:
         sizes = f"{source_size} and {target_size} tokens"
         raise InputError(f"three-way sharing needs one vocabulary, and there are two, of {sizes}")

@@ -127,6 +127,18 @@ def made_for(config, source, target):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def check_size(path, make):
+    """Raises InputError if a file cannot hold the weights of the model that `make` returns.
+
+    Nothing is allocated: a stranger's config.json may ask for more than the machine has.
+    """
+    with torch.device("meta"):
+        weights = sum(parameter.numel() for parameter in make().parameters())
+    if path.is_file() and weights > path.stat().st_size:
+        hint = "Take a whole copy of the run"
+        raise InputError(f"{path}: smaller than the {weights:,} weights of its config.json. {hint}")
+
+
 def load_weights(model, path, wanted=None):
     """Fills the model from a file of its named parameters, where tied ones are stored once.
 

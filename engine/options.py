@@ -1,5 +1,7 @@
 """Options: a command line as a dataclass, read by tyro."""
 
+import contextlib
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +33,59 @@ def parse_command(form, argv, program, preset=None):
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     argv = [by_present_name(part) for part in argv]
+    check_values(argv)
     default = None
     options = dict(prog=f"python {program}")
     if preset is not None:
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
-        default = form(settings=default_settings(origin, preset))
-    return tyro.cli(form, default=default, args=argv, **options)
+        default = form(settings=default_settings(at_home(origin), preset))
+    command = at_home(tyro.cli(form, default=default, args=argv, **options))
+    if preset is not None:
+        check_effects(command.settings, default.settings)
+    return command
+
+
+def check_values(argv):
+    """Raises InputError for an option with an empty value, as an unset variable leaves it."""
+    for option, value in zip(argv, [*argv[1:], "none"]):
+        if option.startswith("--") and (
+            option.endswith("=") or (value == "" and "=" not in option)
+        ):
+            raise InputError(f"{option.rstrip('=')}: its value is empty. Is a variable not set?")
+
+
+def at_home(command):
+    """The command with `~` in its paths as the user's home folder.
+
+    The shell expands it only at the beginning of a word. Raises InputError where it means nothing.
+    """
+    changes = {}
+    for field in dataclasses.fields(command):
+        path = getattr(command, field.name)
+        if isinstance(path, Path):
+            with contextlib.suppress(RuntimeError):  # ~nobody
+                path = path.expanduser()
+            if str(path)[:1] in ("~", "$"):
+                raise InputError(f"{path}: nobody expands its beginning. Write the whole path")
+            changes[field.name] = path
+    return dataclasses.replace(command, **changes)
+
+
+def check_effects(settings, default):
+    """Raises InputError for a setting that differs from its default and changes nothing."""
+    subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
+    without_effect = {
+        "learning_rate": (settings.schedule == "noam", "the schedule noam computes the rate"),
+        "min_freq": (subwords, "subwords have no lowest frequency"),
+        "warmup_steps": (
+            settings.schedule == "linear" and 2 * settings.warmup_steps > settings.steps + 1,
+            f"it is more than half of {settings.steps} steps",
+        ),
+    }
+    for name, (nothing, reason) in without_effect.items():
+        if nothing and getattr(settings, name) != getattr(default, name):
+            raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
 
 
 def by_present_name(part):

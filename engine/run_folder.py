@@ -11,6 +11,7 @@ it is skipped. The file `lock` is held by the process that trains in the folder.
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from engine.checks import check_fields, check_vocabularies
 from engine.errors import InputError
 from engine.files import read_form
 from engine.fused_attention import use_fused_attention
-from engine.model_files import load_tokenizer, load_weights, made_for
+from engine.model_files import check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
@@ -96,7 +97,9 @@ class RunFolder:
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
-        model = make_model(config, len(source), len(target))
+        make = partial(make_model, config, len(source), len(target))
+        check_size(path, make)
+        model = make()
         checked = load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())
         model = model.to(device).eval()

@@ -30,6 +30,7 @@ from engine.model_files import (
     save_tokenizer,
     write_tensors,
 )
+from engine.options import parse_command
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession
@@ -107,14 +108,26 @@ COMMANDS = {
     f"--d-model {2**16 + 2}": "d_model", f"--grad-accum-steps {10**30}": "grad_accum_steps",
     "--seed -1": "seed", f"--seed {2**64}": "seed", "--src zh-CN": "src is", "--tgt ../x": "tgt is",
     "--tie-embeddings three-way --src-segmentation subwords": "three-way",
+    "--min-freq 1000000": "vocabularies of 4 and 4 tokens",
     "--data nowhere": "no such folder", "--max-length 1": "every pair of train",
+    "--schedule noam --learning-rate 0.1": "--learning-rate has no effect",
+    "--warmup-steps 30": "--warmup-steps has no effect", "--start ": "--start: its value is empty",
+    "--src-segmentation subwords --tgt-segmentation subwords --min-freq 3": "--min-freq has no",
+    "--data $HOME/x": "Write the whole path", "--data=~no-such-user/x": "Write the whole path",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("options, word", COMMANDS.items())
 def test_impossible_commands(refused, tmp_path, small_data, options, word):
-    refused(train.main, [*train_again(small_data, tmp_path / "run"), *options.split()], word)
+    refused(train.main, [*train_again(small_data, tmp_path / "run"), *options.split(" ")], word)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_home_folder_is_meant_by_its_sign(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    command = parse_command(train.TrainCommand, ["--run=~/x"], "train.py", preset="tiny")
+    assert command.run == tmp_path / "x"
 
 
 BAD_DATA = [
@@ -146,7 +159,9 @@ TRANSLATIONS = {
     "--beam-size 0 Hello.": "beam_size", "--beam-size 101 Hello.": "beam_size",
     "--alpha nan Hello.": "alpha", "--alpha 11 Hello.": "alpha", "--alpha auto Hello.": "--score",
     "--input file Hello.": "give one", "--score .": "holds no test.tsv",
-    "--score . --split **": "split is", "--score . --split ": "split is",
+    "--score . --split **": "split is", "--score . --split ": "--split: its value is empty",
+    "--beam-size 1 --alpha 1 Hello.": "--alpha has no effect", "--split dev Hello.": "--split has",
+    "--port 99 Hello.": "no effect without --serve", "--host ::1 Hello.": "without --serve",
 }  # fmt: skip
 
 
@@ -229,6 +244,11 @@ OTHERS = [
 def test_weights_know_their_settings(refused_run, run, change, word):
     rewrite(run / "config.json", **change)
     refused_run(word)
+
+
+def test_a_config_that_asks_for_more_weights_than_there_are_allocates_none(refused_run, run):
+    rewrite(run / "config.json", d_model=4096, num_layers=60, d_ff=16384)
+    refused_run("model.safetensors", "smaller than the")
 
 
 def test_weights_know_their_vocabularies(refused_run, run):

@@ -289,7 +289,8 @@ def test_another_command_on_the_same_folder_is_refused(small_data, finished_run,
     with pytest.raises(InputError, match="was made on other pairs"):
         run_training(tmp_path / "fewer", RunConfig.preset("tiny"), finished_run)
     for split in ("train", "dev"):
-        text = "other text\t别的\nother text\t别的\n"
+        words = " ".join(f"word{number}" for number in range(30))
+        text = 2 * f"{words}\t{''.join(map(chr, range(0x4E00, 0x4E1E)))}\n"
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="other training text"):
         run_training(tmp_path, RunConfig.preset("tiny"), finished_run)

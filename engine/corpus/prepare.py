@@ -294,6 +294,7 @@ def prepare(data, config, workers=None, output=None, tokenizers=None):
     workers = min(4, os.cpu_count() or 1) if workers is None else workers
     if workers < 1:
         raise InputError(f"workers is {workers}: give a number above 0")
+    workers = min(workers, os.cpu_count() or 1)
     folder = Path(output or PREPARED) / fingerprint(data, config, tokenizers)
     if folder.exists():
         return folder

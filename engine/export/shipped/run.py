@@ -69,18 +69,22 @@ def main():
     options = parser.parse_args()
     if not 1 <= options.beam_size <= 100:
         parser.error("--beam-size must be from 1 to 100")
-    for stream in (sys.stdin, sys.stdout):
-        stream.reconfigure(encoding="utf-8")
     try:
+        for stream in filter(None, (sys.stdin, sys.stdout)):  # None: closed
+            stream.reconfigure(encoding="utf-8")
         model = Model()
-        lines = iter(options.text or sys.stdin)
+        lines = iter(options.text or sys.stdin or ())
         first = 1
-        together = 1 if sys.stdin.isatty() else 1000  # lines that are read before they are answered
+        together = (
+            1 if sys.stdin and sys.stdin.isatty() else 1000
+        )  # lines that are read before they are answered
         while block := list(itertools.islice(lines, together)):
             print(*model.translate(block, options.beam_size, first=first), sep="\n", flush=True)
             first += len(block)
     except BrokenPipeError:
         return 141
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
         return 2
