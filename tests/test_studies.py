@@ -1,16 +1,18 @@
 """The studies that lessons show, `make verbs` and `make schedules`: small, and what is stored."""
 
 import re
+from concurrent.futures import Future
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from conftest import DATA
+from conftest import DATA, ROOT
 
 from engine.files import read_json
 from engine.run_config import RunConfig
+from notebooks.data_preparation import Vocabulary
 from notebooks.setup import replace
-from studies import schedules, verbs
+from studies import first_words, schedules, verbs
 
 SHORT = replace(
     RunConfig.preset("tiny"),
@@ -82,3 +84,49 @@ def test_the_story_holds_with_every_seed(seed):
     assert others["verb"] < decoder["verb"] < free["verb"]
     assert others["noun"] > 0.85 * free["noun"] and decoder["noun"] < 0.4 * free["noun"]
     assert neither["verb"] < 0.25 * free["verb"] and neither["noun"] < 5
+
+
+def test_first_words_are_asked_for_and_a_cut_study_goes_on(tmp_path, monkeypatch):
+    def submit(run, row):
+        asked.append(row)
+        done = Future()
+        done.set_result(run(row))
+        return done
+
+    asked = []
+    pool = nullcontext(SimpleNamespace(submit=submit))
+    monkeypatch.setattr(first_words, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    few = first_words.read_pairs
+    monkeypatch.setattr(first_words, "read_pairs", lambda names: few(names)[-120:])
+    both = [
+        dict(corpus="with", letters=letters, smoothing=0.1, steps=2, seed=0)
+        for letters in ("small letters", "copies")
+    ]
+    given = tmp_path / "runs", tmp_path / "first_words.json", SHORT
+    for number in (1, 2):
+        monkeypatch.setattr(first_words, "rows", lambda number=number: both[:number])
+        first_words.main(*given)
+    assert asked == both
+    rows = read_json(given[1])["rows"]
+    assert [row["letters"] for row in rows] == ["small letters", "copies"]
+    assert {"dev", "in a hurry", "typed", "others"} == set(rows[0]["plain"])
+    text = (tmp_path / "runs" / "data-with-copies-0.1-2-0" / "train.tsv").read_text("utf-8")
+    assert text.count("\n") == 120 + 12
+
+
+def test_a_word_is_looked_up_in_its_known_form():
+    vocabulary = Vocabulary(["hello", "I", "US"])
+    assert [first_words.known_form(vocabulary, word) for word in ("Hello", "i", "US", "us")] == [
+        "hello", "I", "US", "us",
+    ]  # fmt: skip
+    assert first_words.in_a_hurry("Is it Tom?") == "is it tom"
+
+
+def test_what_is_stored_says_how_small_letters_are_read():
+    """By dev and by dev in a hurry, in each seed: small letters beat the forms as written."""
+    rows = read_json(ROOT / "studies" / "first_words.json")["rows"]
+    by = {(row["letters"], row["seed"]): row["plain"] for row in rows if row["steps"] == 1000}
+    for seed in {seed for letters, seed in by if letters == "small letters"}:
+        small, written = by["small letters", seed], by["as it is", seed]
+        for text in ("dev", "in a hurry"):
+            assert small[text]["bleu"] > written[text]["bleu"]
