@@ -141,6 +141,14 @@ def test_each_notebook_ends_with_a_link_to_the_next():
         assert f"({following.name})" in READ[path].cells[-1].source, path.name
 
 
+def statements(body):
+    """These statements and those of their blocks, but not of functions and classes."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.For | ast.While | ast.If | ast.With | ast.Try):
+            yield from statements([*node.body, *getattr(node, "orelse", [])])
+
+
 def bound(node):
     """The names that a statement binds, each with the kind of thing."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -159,7 +167,7 @@ def test_a_name_means_one_kind_of_thing(path):
     """Else a cell that is run again, after a later one, finds a function where it had a list."""
     kinds = {}
     for cell in code_cells(nbformat.read(path, as_version=4)):
-        for node in ast.parse(cell.source).body:
+        for node in statements(ast.parse(cell.source).body):
             for name, kind in bound(node):
                 if name != "_":
                     assert kinds.setdefault(name, kind) == kind, (name, cell.source[:60])
