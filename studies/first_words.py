@@ -37,6 +37,7 @@ END = re.compile(r"[.!?。！？]+$")
 def rows():
     """What is trained: corpus, how its English is written, label smoothing, steps, seed."""
     ways = [("with", "as it is"), ("with", "small letters"), ("with", "copies")]
+    ways.append(("without", "as it is"))
     for seed in range(SEEDS):
         for corpus, letters in ways:
             yield dict(corpus=corpus, letters=letters, smoothing=0.1, steps=STEPS, seed=seed)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
@@ -174,6 +175,14 @@ def test_texts_as_arguments_and_what_is_too_long(folders):
     done = run_python(folders / "ctranslate2" / "run.py", "He plays the violin.", "", long)
     assert done.stderr == "line 3: cut after 60 tokens\n"
     assert done.stdout.split("\n")[:2] == ["他拉小提琴。", ""]
+
+
+@pytest.mark.skipif(not shutil.which("sh"), reason="no shell on this machine")
+def test_a_closed_standard_input_is_no_traceback(folders):
+    command = ["sh", "-c", '"$0" run.py "He plays the violin." <&-', sys.executable]
+    options = dict(cwd=folders / "ctranslate2", capture_output=True, encoding="utf-8")
+    done = subprocess.run(command, env={**os.environ, "PYTHONUTF8": "1"}, **options)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "他拉小提琴。\n", "")
 
 
 def test_words_are_joined_as_here(folders, pairs, monkeypatch):

@@ -457,7 +457,8 @@ def test_there_are_as_many_workers_as_processors_but_few(plain, tmp_path, monkey
     for processors in (None, 2, 64):
         monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
         prepare(plain[0], SUBWORDS, output=tmp_path)
-    assert started == [0, 2, 4]  # none: this process does all
+    prepare(plain[0], SUBWORDS, 10_000, tmp_path)
+    assert started == [0, 2, 4, 64]  # none: this process does all
     with pytest.raises(InputError, match="workers is 0: give a number above 0"):
         prepare(plain[0], SUBWORDS, 0, tmp_path)
 
