@@ -38,12 +38,14 @@ def tokenizer_content(tokenizer):
     """All that a tokenizer is, in the form of JSON."""
     segmenter = tokenizer.segmenter
     model = segmenter.model.to_str() if isinstance(segmenter, SubwordSegmenter) else None
-    return {
+    content = {
         "tokens": tokenizer.vocabulary.tokens,
         "language": getattr(segmenter, "language", None),
         "subwords": model,
         "segmenter": type(segmenter).__name__,
     }
+    # left out where it is false: runs that were made before have no such entry
+    return content | ({"lowercase": True} if getattr(segmenter, "lowercase", False) else {})
 
 
 def load_tokenizer(path):
@@ -55,7 +57,8 @@ def load_tokenizer(path):
         if kind == "SubwordSegmenter":
             segmenter = learned_subwords(content["subwords"], vocabulary.tokens)
         elif kind == "WordSegmenter":
-            segmenter = WordSegmenter("" + content["language"])  # fails for what is no text
+            language = "" + content["language"]  # fails for what is no text
+            segmenter = WordSegmenter(language, content.get("lowercase") is True)
         else:
             segmenter = {"CharacterSegmenter": CharacterSegmenter}[kind]()
         return Tokenizer(segmenter, vocabulary)

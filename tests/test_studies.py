@@ -97,7 +97,7 @@ def test_first_words_are_asked_for_and_a_cut_study_goes_on(tmp_path, monkeypatch
     pool = nullcontext(SimpleNamespace(submit=submit))
     monkeypatch.setattr(first_words, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
     few = first_words.read_pairs
-    monkeypatch.setattr(first_words, "read_pairs", lambda names: few(names)[-120:])
+    monkeypatch.setattr(first_words, "read_pairs", lambda path: few(path)[-120:])
     both = [
         dict(corpus="with", letters=letters, smoothing=0.1, steps=2, seed=0)
         for letters in ("small letters", "copies")

@@ -113,7 +113,7 @@ def random_translator(pairs, **changes):
     config = replace(TINY, **changes)
     tokenizers = []
     for side, language in enumerate((config.src, config.tgt)):
-        segmenter = CharacterSegmenter() if language == "zh" else WordSegmenter(language)
+        segmenter = CharacterSegmenter() if language == "zh" else WordSegmenter(language, side == 0)
         texts = [pair[side] for pair in pairs]
         vocabulary = Vocabulary.build(map(segmenter.segment, texts), min_freq=1)
         tokenizers.append(Tokenizer(segmenter, vocabulary))

@@ -247,7 +247,7 @@ def fingerprint(data, config, tokenizers=None):
 def fill(folder, work, data, config, workers, tokenizers):
     """Writes a whole preparation into a folder. Returns its report."""
     kinds = (config.src, config.src_segmentation), (config.tgt, config.tgt_segmentation)
-    if ("zh", "words") in kinds:
+    if {("zh", "words"), ("zh", "lowercase-words")} & set(kinds):
         load_jieba()  # once for all processes
     splits = present_splits(data, config)
     keep = {}

@@ -138,6 +138,7 @@ def describe(translator):
         "target": names(translator.target),
         "token": r"[\s\S]" if every else javascript(translated(TOKEN.pattern)),
         "blank": javascript(BLANKS),
+        "lowercase": not every and translator.source.segmenter.lowercase,
         "spaced": isinstance(target, WordSegmenter) and target.language != "zh",
         "opening": "".join(sorted(OPENING)),
         "closing": "".join(sorted(CLOSING)),

@@ -52,7 +52,10 @@ def export_tokenizer(tokenizer, reads):
         exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
-    exported.normalizer = normalizers.Sequence([normalizers.NFC(), blanks, normalizers.Strip()])
+    steps = [normalizers.NFC(), blanks, normalizers.Strip()]
+    if getattr(segmenter, "lowercase", False):
+        steps.append(normalizers.Lowercase())
+    exported.normalizer = normalizers.Sequence(steps)
     if reads:
         check_equal(tokenizer, exported)
     return exported

@@ -73,7 +73,8 @@ class Model {
   // lesson 01
 
   segment(text) {
-    return text.normalize("NFC").replace(this.blanks, " ").trim().match(this.pattern) || [];
+    const line = text.normalize("NFC").replace(this.blanks, " ").trim();
+    return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
 
   /** The ids that the encoder reads: the tokens', cut to the longest input, and EOS. */
