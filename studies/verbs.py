@@ -3,10 +3,11 @@
 `make verbs` trains `small` with three seeds, as `make run` does (40 minutes on 2 cores; stopped, it
 goes on where it was cut), and writes studies/verbs.json, which notebook 15 shows. Every
 hundred steps the model is asked for 24 variants of each sentence. At the end of each training come
-the vectors of `play`, where it looks while it writes the verb, and what it writes when looks are
-forbidden.
+the vectors of `play`, where it looks while it writes the verb, what it writes where attention is
+closed, and where the vector of `play` comes from another sentence.
 """
 
+import itertools
 import multiprocessing
 import statistics
 from concurrent.futures import ProcessPoolExecutor
@@ -27,52 +28,44 @@ from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.support.story import (
-    blocked_masks,
-    encode_sentences,
-    greedy_with_masks,
+    CLOSED,
+    THINGS,
+    count_right,
+    encoder_stages,
+    ledger,
     mean_cosines,
+    translate_with_closed,
+    transplant,
     variants,
     vectors_of_play,
 )
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "verbs.json"
-THINGS = {
-    "football": "踢 足球", "tennis": "打 网球", "cards": "打 牌", "chess": "下 棋",
-    "the piano": "弹 钢琴", "the violin": "拉 小提琴", "in the garden": "玩 花园",
-}  # fmt: skip
-FORBIDDEN = {
-    "nothing": (True, True),
-    "the others may not look": (False, True),
-    "the decoder may not look": (True, False),
-    "neither may look": (False, False),
-}
+ASKED = {"the piano": "弹踢", "football": "踢弹", "chess": "下踢"}  # two verbs for the ledger
 
 
-def verbs(model, tokenizers, config):
+def verbs(translator):
     """Of 24 greedy translations, how many have the verb of each thing."""
-    sentences = [sentence for what in THINGS for sentence in variants(what)]
-    texts = Translator(config, *tokenizers, model).translate(sentences, beam_size=1)
-    expected = [THINGS[what].split()[0] for what in THINGS for _ in variants(what)]
-    correct = [verb in text for verb, text in zip(expected, texts)]
-    return {what: sum(correct[24 * n : 24 * (n + 1)]) for n, what in enumerate(THINGS)}
+    texts = translator.translate([text for what in THINGS for text in variants(what)], beam_size=1)
+    parts = [texts[start : start + 24] for start in range(0, len(texts), 24)]
+    return {what: count_right(what, part)[0] for what, part in zip(THINGS, parts)}
 
 
-def cosines(model, source):
-    """The mean cosine of the vectors of `play` for two different things, layer by layer."""
-    vectors = {what: vectors_of_play(model.eval(), source, what) for what in THINGS}
-    return [round(value, 3) for value in mean_cosines(vectors).tolist()]
+def cosines(translator):
+    """The mean cosine of the vectors of `play` for two different things, at each stage."""
+    vectors = {what: vectors_of_play(translator, what) for what in THINGS}
+    return {stage: round(value, 3) for stage, value in mean_cosines(vectors).items()}
 
 
-def looked_at(model, tokenizers, config):
+def looked_at(translator):
     """Where it looks while it writes the verb, over layers and heads: at play, at the object."""
-    source, target = tokenizers
+    parts = translator.model, translator.source, translator.target
     shares = []
-    for what, (verb, _) in ((what, text.split()) for what, text in THINGS.items()):
+    for what, (verb, _) in THINGS.items():
         sentences = variants(what)
-        texts = Translator(config, source, target, model).translate(sentences, beam_size=1)
-        for sentence, text in zip(sentences, texts):
-            names, written, maps = translation_attention(model, source, target, sentence, text)
+        for sentence, text in zip(sentences, translator.translate(sentences, beam_size=1)):
+            names, written, maps = translation_attention(*parts, sentence, text)
             if verb in written:
                 step = maps["cross"][:, :, written.index(verb) - 1].mean(dim=(0, 1))
                 places = names.index("play"), names.index(what.split()[-1])
@@ -83,19 +76,46 @@ def looked_at(model, tokenizers, config):
     return {"play": play, "object": noun, "sentences": len(shares)}
 
 
-def blocked(model, tokenizers, others_attend, decoder_attends):
-    """How many verbs and nouns, of all variants, are right with looks at the object forbidden."""
-    source, target = tokenizers
-    right = [0, 0]
-    for what, wanted in THINGS.items():
-        ids = encode_sentences(source, variants(what)).to(device())
-        word = ids.new_full((len(ids),), source.vocabulary.ids[what.split()[-1]])
-        texts = greedy_with_masks(
-            model, target, ids, *blocked_masks(ids, word, others_attend, decoder_attends)
-        )
-        for kind, part in enumerate(wanted.split()):
-            right[kind] += sum(part in text for text in texts)
-    return {"verb": right[0], "noun": right[1]}
+def moved(translator):
+    """Of 24, the giver's verb and the taker's verb where `play` comes from another sentence."""
+    result = {}
+    for giver, taker in itertools.permutations(THINGS, 2):
+        texts = transplant(translator, variants(giver), variants(taker))
+        result[f"{giver} into {taker}"] = [count_right(one, texts)[0] for one in (giver, taker)]
+    return result
+
+
+def accounts(translator):
+    """The largest parts of three ledgers; None where the verb is not written."""
+    result = {}
+    for what, (one, other) in ASKED.items():
+        try:
+            account = ledger(translator, f"We play {what} every day.", one, other)
+        except ValueError:
+            result[what] = None
+            continue
+        largest = sorted(account, key=lambda name: -abs(account[name]))[:8]
+        result[what] = {"sum": round(sum(account.values()), 2)} | {
+            name: round(account[name], 2) for name in largest
+        }
+    return result
+
+
+def end_of_training(translator):
+    """What is measured of a finished model."""
+    return {
+        "cosines": cosines(translator),
+        "looks": looked_at(translator),
+        "closed": {
+            name: [
+                count_right(what, translate_with_closed(translator, what, closed))
+                for what in THINGS
+            ]
+            for name, closed in CLOSED.items()
+        },
+        "moved": moved(translator),
+        "accounts": accounts(translator),
+    }
 
 
 def train_seed(seed, data, runs, config):
@@ -109,28 +129,25 @@ def train_seed(seed, data, runs, config):
     model = make_model(config, len(source), len(target)).to(device())
 
     def measure():
-        counts = verbs(model, tokenizers, config)
-        angles = enumerate(cosines(model, source))
+        translator = Translator(config, *tokenizers, model)
+        counts = verbs(translator)
+        angles = cosines(translator).items()
         model.train()
         # numbers only, as a log holds them, so that a study that was cut finds them again
-        return counts | {f"cosine {layer}": value for layer, value in angles}
+        return counts | {f"cosine {stage}": value for stage, value in angles}
 
     with TrainingSession(run, config, source, target) as session:
         records = train_in(session, model, train_set, dev_set, measure)
-    model = Translator.load(run).model
-    config = replace(config, dtype="float32")
-    layers = range(config.num_layers + 1)
+    stages = encoder_stages(model)
     curve = {
         str(record["step"]): {
             "verbs": {what: record[what] for what in THINGS},
-            "cosines": [record[f"cosine {layer}"] for layer in layers],
+            "cosines": {stage: record[f"cosine {stage}"] for stage in stages},
         }
         for record in records
-        if "cosine 0" in record
+        if "cosine input" in record
     }
-    ways = {name: blocked(model, tokenizers, *may) for name, may in FORBIDDEN.items()}
-    end = {"cosines": cosines(model, source), "looks": looked_at(model, tokenizers, config)}
-    return {"seed": seed, "steps": curve, **end, "forbidden": ways}
+    return {"seed": seed, "steps": curve, **end_of_training(Translator.load(run))}
 
 
 def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs=2):

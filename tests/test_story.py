@@ -7,13 +7,35 @@ import pytest
 import torch
 
 from engine.attention_maps import translation_attention
-from notebooks.data_preparation import BOS, EOS, PAD, Batch, padding_mask
+from engine.run_config import RunConfig
+from engine.translator import Translator
+from notebooks.data_preparation import (
+    BOS,
+    EOS,
+    PAD,
+    Batch,
+    causal_mask,
+    make_tokenizers,
+    padding_mask,
+)
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+from notebooks.support import story
 from notebooks.support.box import load_pretrained
+from notebooks.support.proofs import shake
 from notebooks.support.story import (
+    CLOSED,
     blocked_masks,
+    count_right,
     encode_sentences,
-    greedy_with_masks,
+    encoder_stages,
+    encoder_vectors,
+    greedy_from_memory,
+    ledger,
+    logit_lens,
     mean_cosines,
+    translate_with_closed,
+    transplant,
     variants,
     vectors_of_play,
 )
@@ -77,36 +99,151 @@ def test_without_positions_nobody_knows_who_bit_whom():
     assert [pair for pair, (one, other) in zip(pairs, blind) if one != other] == []
 
 
-def test_the_vectors_of_play_part_and_do_not_where_the_look_is_forbidden():
-    """Notebook 08, after the last layer, over six things of one word."""
-    box = load_pretrained()
+def test_the_vectors_of_play_part_and_do_not_where_the_look_is_closed():
+    """Notebook 08, in the memory, over six things of one word."""
     things = ("football", "tennis", "basketball", "cards", "chess", "games")
     seen, blind = (
-        mean_cosines({one: vectors_of_play(box.model, box.source, one, look) for one in things})
-        for look in (True, False)
+        mean_cosines({one: vectors_of_play(load_pretrained(), one, closed) for one in things})
+        for closed in ((), CLOSED["nobody does"])
     )
-    assert seen[0] == pytest.approx(1, abs=1e-4)
-    assert 0.7 < seen[-1] < 0.92 < 0.97 < blind[-1]
+    assert seen["input"] == pytest.approx(1, abs=1e-4)
+    assert 0.7 < seen["feed-forward 3"] < 0.92 < 0.97 < blind["feed-forward 3"]
 
 
-def test_forbidden_looks_close_one_word_to_the_others_or_to_the_decoder():
-    ids = torch.tensor([[5, 7, 6, EOS], [7, 6, EOS, PAD]])
-    open_to_all, cross = blocked_masks(ids, torch.tensor([7, 7]))
-    assert torch.equal(open_to_all, padding_mask(ids).expand(-1, -1, 4, -1))
-    assert torch.equal(cross, padding_mask(ids))
-    own, cross = blocked_masks(
-        ids, torch.tensor([7, 7]), others_attend=False, decoder_attends=False
+def test_masks_close_the_attention_of_some_words_to_others():
+    play, ball = 5, 7
+    ids = torch.tensor([[4, play, ball, 6, EOS], [play, ball, 6, EOS, PAD]])
+
+    def closed(*pairs):
+        own, cross = blocked_masks(ids, play, ball, pairs)
+        return own[:, 0].int().tolist(), cross[:, 0, 0].int().tolist()
+
+    free = [1, 1, 1, 1, 1]
+    own, cross = closed()
+    assert own == [[free] * 5, [[1, 1, 1, 1, 0]] * 5]
+    assert cross == [free, [1, 1, 1, 1, 0]]
+    without = [1, 1, 0, 1, 1]
+    assert closed(("play", "object"))[0][0] == [free, without, free, free, free]
+    own, cross = closed(("others", "object"), ("decoder", "play"))
+    assert own[0] == [without, free, free, without, without]
+    assert own[1][:4] == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 0]]
+    assert cross == [[1, 0, 1, 1, 1], [0, 1, 1, 1, 0]]
+    assert closed(("decoder", "object"))[1] == [without, [1, 0, 1, 1, 0]]
+
+
+def test_where_nothing_is_closed_it_writes_what_the_greedy_search_writes():
+    written = translate_with_closed(load_pretrained(), "the piano")
+    assert written == load_pretrained().translate(variants("the piano"), beam_size=1)
+
+
+def test_a_verb_counts_only_where_it_is_one():
+    texts = ["我打算下午踢足球。", "他们打网球。", "下课以后打一下。"]
+    assert count_right("tennis", texts) == [2, 1]
+    assert count_right("chess", texts) == [0, 0]
+
+
+# moving a vector
+
+
+@pytest.fixture(scope="module")
+def random_translator():
+    """A tiny random model with the words of the sentences: what is asked of it is arithmetic."""
+    pairs = [
+        (text, "我们踢足球，打牌，弹钢琴。") for thing in story.THINGS for text in variants(thing)
+    ]
+    config = replace(RunConfig.preset("tiny"), min_freq=1, dropout=0.0, max_length=16)
+    tokenizers = make_tokenizers(pairs, config)
+    torch.manual_seed(2)
+    model = shake(make_model(config, *map(len, tokenizers)))
+    with torch.no_grad():  # or it writes the same whatever it reads
+        for layer in model.decoder.layers:
+            layer.cross_attention.output.weight.mul_(20)
+        for layer in model.encoder.layers:
+            layer.self_attention.output.weight.mul_(20)
+    return Translator(config, *tokenizers, model)
+
+
+def test_a_sentence_that_gets_its_own_vector_stays_as_it_is(random_translator):
+    sentences = variants("chess")
+    written = translate_with_closed(random_translator, "chess")
+    for stage in encoder_stages(random_translator.model):
+        assert transplant(random_translator, sentences, sentences, stage) == written
+
+
+def test_at_the_input_nothing_can_be_moved(random_translator):
+    """Notebooks 02 and 03: the same row of the table, the same place."""
+    givers, takers = variants("chess"), variants("football")
+    written = translate_with_closed(random_translator, "football")
+    assert transplant(random_translator, givers, takers, "input") == written
+
+
+def test_the_vectors_of_a_stage_are_those_of_the_steps_before_it(random_translator):
+    model = random_translator.model
+    ids = encode_sentences(random_translator.source, variants("chess"))
+    mask = padding_mask(ids)
+    vectors = encoder_vectors(model, ids, mask)
+    with torch.no_grad():
+        x = model.positions(model.src_embedding(ids))
+        torch.testing.assert_close(vectors["input"], x)
+        for number, layer in enumerate(model.encoder.layers, start=1):
+            x = layer(x, mask)
+            torch.testing.assert_close(vectors[f"feed-forward {number}"], x)
+        torch.testing.assert_close(vectors["memory"], model.encode(ids, mask))
+
+
+def test_a_moved_vector_is_all_that_changes_in_the_memory(random_translator):
+    """Brute force: the memories are computed apart, and one row is copied."""
+    model, source = random_translator.model, random_translator.source
+    given, taken = (encode_sentences(source, variants(thing)) for thing in ("chess", "football"))
+    with torch.no_grad():
+        given_memory, memory = (model.encode(ids, padding_mask(ids)) for ids in (given, taken))
+    play = source.vocabulary.ids["play"]
+    for row in range(len(taken)):
+        place = taken[row].tolist().index(play)
+        memory[row, place] = given_memory[row, given[row].tolist().index(play)]
+    texts = greedy_from_memory(random_translator, memory, padding_mask(taken))
+    assert transplant(random_translator, variants("chess"), variants("football")) == texts
+    assert texts != translate_with_closed(random_translator, "football")
+
+
+# the account
+
+
+def test_behind_the_last_sublayer_the_lens_shows_what_is_written(random_translator):
+    sentence = variants("chess")[0]
+    tokens = random_translator.translate([sentence], beam_size=1)[0][0] + "打"
+    lens = logit_lens(random_translator, sentence, tokens)
+    parts = ("self-attention", "cross-attention", "feed-forward")
+    assert list(lens) == ["embedding", *(f"{part} {n}" for n in (1, 2) for part in parts)]
+    src = encode_sentences(random_translator.source, [sentence])
+    with torch.no_grad():
+        logits = random_translator.model(src, torch.tensor([[BOS]]), padding_mask(src), None)
+    ids = [random_translator.target.encode(token)[0] for token in tokens]
+    expected = logits[0, -1].softmax(dim=-1)[ids]
+    assert lens["feed-forward 2"] == pytest.approx(expected.tolist())
+
+
+def test_the_ledger_sums_to_the_difference_of_the_logits(random_translator):
+    sentence = variants("chess")[0]
+    written = random_translator.target.encode(
+        random_translator.translate([sentence], beam_size=1)[0]
     )
-    assert own[0, 0].int().tolist() == [[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 1, 1]]
-    assert own[1, 0, :3].int().tolist() == [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
-    assert cross[:, 0, 0].int().tolist() == [[1, 0, 1, 1], [0, 1, 1, 0]]
+    place = next(place for place, number in enumerate(written) if number != written[0])
+    one = random_translator.target.decode([written[place]])
+    account = ledger(random_translator, sentence, one, "打")
+    src = encode_sentences(random_translator.source, [sentence])
+    tgt = torch.tensor([[BOS, *written[:place]]])
+    model = random_translator.model
+    with torch.no_grad():
+        logits = model(src, tgt, padding_mask(src), causal_mask(place + 1))[0, -1]
+    difference = logits[written[place]] - logits[random_translator.target.encode("打")[0]]
+    assert sum(account.values()) == pytest.approx(difference.item(), abs=1e-4)
+    assert len(account) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
 
 
-def test_with_nothing_forbidden_it_writes_what_the_greedy_search_writes():
-    box, sentences = load_pretrained(), variants("the piano")
-    ids = encode_sentences(box.source, sentences)
-    written = greedy_with_masks(box.model, box.target, ids, padding_mask(ids), padding_mask(ids))
-    assert written == box.translate(sentences, beam_size=1)
+def test_the_ledger_of_a_token_that_is_not_written_is_refused(random_translator):
+    with pytest.raises(ValueError, match="without '龘'"):
+        ledger(random_translator, variants("chess")[0], "龘", "打")
 
 
 def says(english, chinese):

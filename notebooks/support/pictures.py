@@ -286,6 +286,20 @@ def attention_heatmap(
     return axis
 
 
+def number_map(numbers, rows, columns, title, column_name, row_name):
+    """A table of numbers (len(rows), len(columns)) as coloured cells with the numbers in them."""
+    axis = plt.subplots(figsize=(2.4 + 0.9 * len(columns), 1.6 + 0.5 * len(rows)))[1]
+    axis.imshow(numbers, aspect="auto", cmap="Blues")
+    highest = np.max(numbers)
+    for (row, column), number in np.ndenumerate(numbers):
+        colour = "white" if number > highest / 2 else "black"
+        axis.text(column, row, number, ha="center", va="center", color=colour)
+    axis.set_xticks(range(len(columns)), columns, rotation=30, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set(title=title, xlabel=column_name, ylabel=row_name)
+    return axis
+
+
 @functools.cache
 def chinese_css():
     """Style that lends a browser the characters of the box where the system has no Chinese font.
@@ -324,6 +338,82 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     axis.tick_params(which="minor", length=0)
     axis.set(title=title, xlabel="key (attended to)", ylabel="query (attends)")
     return axis
+
+
+# where the words of a sentence stand in a drawing, and who attends to whom
+PLACES = {"others": (0, 0), "object": (1.5, 0), "play": (3, 0), "decoder": (2.25, 1)}
+ATTENDING = [
+    ("others", "object"),
+    ("play", "object"),
+    ("decoder", "object"),
+    ("decoder", "play"),
+]
+
+
+def attention_closed(axis, closed, names, widths=None):
+    """Draws between which words attention is closed, red, and where it is open, grey.
+
+    An arrow leads from what is attended to, to who attends. `names` are those of PLACES. `widths`
+    may have how thick an open arrow is drawn, under its pair.
+    """
+    for who, whom in ATTENDING:
+        shut = (who, whom) in closed
+        style = {
+            "arrowstyle": "-|>",
+            "color": COLOURS["wrong"] if shut else "#777777",
+            "linestyle": ":" if shut else "-",
+            "lw": 1.6 if shut else widths[who, whom] if widths else 1.2,
+            "shrinkA": 8 if who == "decoder" else 20,
+            "shrinkB": 10 if who == "decoder" else 24,
+        }
+        axis.annotate("", PLACES[who], PLACES[whom], arrowprops=style)
+        if shut:
+            middle = np.mean([PLACES[who], PLACES[whom]], axis=0)
+            axis.text(*middle, "×", color=COLOURS["wrong"], ha="center", va="center", size=20)
+    for name, place in PLACES.items():
+        colour = COLOURS["decoder" if name == "decoder" else "encoder"]
+        axis.text(*place, names[name], ha="center", va="center", color=colour)
+    axis.set(xlim=(-0.5, 3.4), ylim=(-0.25, 1.25))
+    axis.axis("off")
+
+
+def account_chart(account, label, largest=8, axis=None):
+    """The `largest` parts of a ledger as bars, and the sum of the others below them."""
+    ranked = sorted(account, key=lambda name: -abs(account[name]))
+    parts = {name: account[name] for name in ranked[:largest]}
+    parts[f"{len(ranked) - largest} others together"] = sum(account[n] for n in ranked[largest:])
+    if axis is None:
+        axis = plt.subplots(figsize=(7, 0.8 + 0.36 * len(parts)))[1]
+    colours = [COLOURS["right" if value > 0 else "wrong"] for value in parts.values()]
+    bars = axis.barh(list(parts), list(parts.values()), color=colours)
+    axis.bar_label(bars, fmt="{:.2f}", padding=3)
+    axis.axvline(0, color="#555555", lw=0.8)
+    axis.margins(x=0.15)
+    axis.set(xlabel=label)
+    axis.invert_yaxis()
+    return axis
+
+
+def closed_chart(closed, counts, of, guess):
+    """What is right when attention is closed: a drawing, and a bar for verbs and one for nouns.
+
+    `closed` and `counts` have under each name the closed pairs, and how many verbs and nouns are
+    right `of` so many; `guess` verbs are right without reading anything.
+    """
+    figure, axes = plt.subplots(
+        len(closed), 2, figsize=(9, 1.3 * len(closed)), width_ratios=[1, 1.4]
+    )
+    names = {"others": "others", "object": "piano", "play": "play", "decoder": "decoder"}
+    for (left, right), (name, pairs) in zip(axes, closed.items()):
+        attention_closed(left, pairs, names)
+        bars = right.barh(["verbs", "nouns"], counts[name], color=[COLOURS["train"], "#999999"])
+        right.bar_label(bars, padding=3)
+        right.axvline(guess, color="#555555", lw=1, ls=":")
+        right.set(xlim=(0, of), xticks=[])
+        right.set_title(name, loc="left", size=12)
+        right.invert_yaxis()
+    axes[-1, 1].set(xticks=[0, guess, of], xlabel="right")
+    return figure
 
 
 def curves(x, series, title, x_label, y_label, axis=None, colours=None, **options):

@@ -1,13 +1,42 @@
-"""The question of the course: sentences in which something is played, and forbidden looks."""
+"""The question of the course, how the model knows the verb: what is closed, moved and added up.
+
+All of it works on a `Translator` whose norms stand before the sublayers, as in `small`. Masks close
+attention between chosen words. `transplant` moves a vector from one sentence to another, which is
+called activation patching (Vig et al. 2020; Meng et al. 2022). `ledger` adds up what every part
+gave to a token, direct logit attribution (Elhage et al. 2021).
+"""
 
 import itertools
+import re
+from contextlib import ExitStack
 
 import torch
 
-from notebooks.data_preparation import BOS, EOS, causal_mask, pad_rows, padding_mask
+from engine.attention_maps import attention_maps
+from notebooks.data_preparation import BOS, EOS, Batch, pad_rows, padding_mask
+from notebooks.transformer import next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
 WHEN = ("every day", "on Sunday", "after dinner", "in the evening")
+# what is played, the Chinese verb for it, and its noun
+THINGS = {
+    "football": ("踢", "足球"), "tennis": ("打", "网球"), "cards": ("打", "牌"),
+    "chess": ("下", "棋"), "the piano": ("弹", "钢琴"), "the violin": ("拉", "小提琴"),
+    "in the garden": ("玩", "花园"),
+}  # fmt: skip
+# between which words attention is closed, and what the lessons call it
+CLOSED = {
+    "nothing is closed": (),
+    "only play attends to the object": [("others", "object")],
+    "all but play do": [("play", "object")],
+    "nobody does": [("others", "object"), ("play", "object")],
+    "the decoder not to play": [("decoder", "play")],
+    "the decoder not to the object": [("decoder", "object")],
+    "only play does, the decoder not": [("others", "object"), ("decoder", "object")],
+    "all but play do, the decoder not": [("play", "object"), ("decoder", "object")],
+}
+# 打算 is to plan and 下午 the afternoon: the verb's character is no verb there
+OTHER_WORDS = re.compile("打算|打开|打扫|打扰|打电话|下午|下课|下班|下雨|下周|以下|一下|子弹|炸弹")
 
 
 def variants(thing, who=WHO):
@@ -15,66 +44,279 @@ def variants(thing, who=WHO):
     return [f"{one} play {thing} {when}." for one, when in itertools.product(who, WHEN)]
 
 
+def count_right(thing, texts):
+    """How many of these translations have the thing's verb, and how many its noun."""
+    return [sum(part in OTHER_WORDS.sub("", text) for text in texts) for part in THINGS[thing]]
+
+
 def encode_sentences(source, sentences):
     """The ids (B, S) that the encoder reads: source tokens and EOS."""
     return pad_rows([[*source.encode(sentence), EOS] for sentence in sentences])
 
 
-def blocked_masks(ids, words, others_attend=True, decoder_attends=True):
+def word_ids(translator, thing):
+    """The ids of `play` and of what is played, its last word."""
+    ids = translator.source.vocabulary.ids
+    return ids["play"], ids[thing.split()[-1]]
+
+
+# masks
+
+
+def blocked_masks(ids, play, played, closed=()):
     """Masks for the encoder (B, 1, S, S) and for cross-attention (B, 1, 1, S), of ids (B, S).
 
-    `words` (B,) are ids: without `others_attend` no other token of a sentence may attend to its
-    word, without `decoder_attends` the decoder may not.
+    `closed` are pairs (who, whom) between which attention is closed: who is "play", "others" or
+    "decoder", whom "play" or "object". `play` and `played` are the ids of these two words.
     """
+    src_mask = padding_mask(ids).expand(-1, -1, ids.shape[1], -1)
     cross_mask = padding_mask(ids)
-    src_mask = cross_mask.expand(-1, -1, ids.shape[1], -1)
-    is_word = ids == words[:, None]
-    not_word = ~is_word[:, None, None, :]
-    if not others_attend:
-        src_mask = src_mask & not_word | torch.diag_embed(is_word)[:, None]
-    if not decoder_attends:
-        cross_mask = cross_mask & not_word
+    places = {"play": ids == play, "object": ids == played}
+    queries = {"play": places["play"], "others": ~places["play"] & ~places["object"]}
+    for who, whom in closed:
+        keys = places[whom][:, None, None, :]
+        if who == "decoder":
+            cross_mask = cross_mask & ~keys
+        else:
+            src_mask = src_mask & ~(queries[who][:, None, :, None] & keys)
     return src_mask, cross_mask
 
 
 @torch.no_grad()
-def vectors_of_play(model, source, thing, others_attend=True, who=WHO):
-    """The vectors of `play` (layers + 1, B, D) in the variants: as it comes in, after each layer.
-
-    Without `others_attend` no other word may attend to what is played.
-    """
-    ids = encode_sentences(source, variants(thing, who)).to(next(model.parameters()).device)
-    number = source.vocabulary.ids
-    words = ids.new_full((len(ids),), number[thing.split()[-1]])
-    src_mask, _ = blocked_masks(ids, words, others_attend)
-    x = model.positions(model.src_embedding(ids))
-    vectors = [x[ids == number["play"]]]
-    for layer in model.encoder.layers:
-        x = layer(x, src_mask)
-        vectors.append(x[ids == number["play"]])
-    return torch.stack(vectors)
-
-
-def mean_cosines(vectors):
-    """The mean cosine of two things' vectors in equal sentences, for each stage: (layers + 1,).
-
-    `vectors` has a thing's `vectors_of_play` under its name.
-    """
-    pairs = itertools.combinations(vectors.values(), 2)
-    cosines = [torch.cosine_similarity(one, other, dim=-1).mean(dim=1) for one, other in pairs]
-    return torch.stack(cosines).mean(dim=0)
+def translate_with_closed(translator, thing, closed=(), who=WHO):
+    """Greedy translations of the variants of `thing`, attention closed as in `blocked_masks`."""
+    model = translator.model
+    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(model))
+    src_mask, cross_mask = blocked_masks(ids, *word_ids(translator, thing), closed)
+    return greedy_from_memory(translator, model.encode(ids, src_mask), cross_mask)
 
 
 @torch.no_grad()
-def greedy_with_masks(model, target, ids, src_mask, cross_mask, max_length=60):
-    """Greedy translations of ids (B, S) under these masks: texts."""
-    memory = model.encode(ids, src_mask)
-    text = torch.full_like(ids[:, :1], BOS)
-    for length in range(1, max_length + 1):
-        states = model.decode(text, memory, cross_mask, causal_mask(length, ids.device))
-        scores = model.generator(states[:, -1])
-        scores[:, :EOS] = -torch.inf  # PAD, UNK and BOS are never written
-        text = torch.cat([text, scores.argmax(dim=-1, keepdim=True)], dim=1)
+def greedy_from_memory(translator, memory, cross_mask):
+    """Greedy translations of memories (B, S, D) under a mask (B, 1, 1, S): texts."""
+    model = translator.model
+    text = torch.full((len(memory), 1), BOS, device=memory.device)
+    cache = model.new_cache()
+    for _ in range(translator.config.max_length):
+        logits = next_logits(model, text[:, -1:], memory, cross_mask, cache)
+        text = torch.cat([text, logits.argmax(dim=-1, keepdim=True)], dim=1)
         if (text == EOS).any(dim=1).all():
             break
-    return [target.decode(row) for row in text[:, 1:].tolist()]
+    return [translator.target.decode(row) for row in text[:, 1:].tolist()]
+
+
+def device_of(model):
+    return next(model.parameters()).device
+
+
+# vectors
+
+
+def encoder_stages(model):
+    """Where a token's vector can be read in the encoder: the module that returns it, by name.
+
+    "input", then "attention 1", "feed-forward 1" and so on, the sums behind the sublayers, and at
+    last "memory", behind the last norm. Each module returns (B, S, D).
+    """
+    stages = {"input": model.positions}
+    for number, layer in enumerate(model.encoder.layers, start=1):
+        stages[f"attention {number}"] = layer.sublayers[0]
+        stages[f"feed-forward {number}"] = layer.sublayers[1]
+    return stages | {"memory": model.encoder}
+
+
+@torch.no_grad()
+def encoder_vectors(model, ids, src_mask):
+    """The vectors of ids (B, S) at every stage of `encoder_stages`: (B, S, D) each, by its name."""
+    vectors = {}
+
+    def keep(name):
+        return lambda module, inputs, output: vectors.update({name: output})
+
+    with ExitStack() as hooks:
+        for name, module in encoder_stages(model).items():
+            hooks.enter_context(module.register_forward_hook(keep(name)))
+        model.encode(ids, src_mask)
+    return vectors
+
+
+def vectors_of_play(translator, thing, closed=(), who=WHO):
+    """The vectors of `play` in the variants, (B, D) for each stage of `encoder_stages`.
+
+    Attention is closed as in `blocked_masks`.
+    """
+    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(translator.model))
+    play, played = word_ids(translator, thing)
+    src_mask, _ = blocked_masks(ids, play, played, closed)
+    vectors = encoder_vectors(translator.model, ids, src_mask)
+    return {name: stage[ids == play] for name, stage in vectors.items()}
+
+
+def mean_cosines(vectors):
+    """The mean cosine of two things' vectors in equal sentences, by stage.
+
+    `vectors` has a thing's `vectors_of_play` under its name.
+    """
+    means = {}
+    for stage in next(iter(vectors.values())):
+        pairs = itertools.combinations([one[stage] for one in vectors.values()], 2)
+        cosines = [torch.cosine_similarity(*pair, dim=-1).mean() for pair in pairs]
+        means[stage] = torch.stack(cosines).mean().item()
+    return means
+
+
+@torch.no_grad()
+def transplant(translator, givers, takers, stage="memory", word="play"):
+    """Greedy translations of the takers, sentences in which `word` has its giver's vector.
+
+    Each of the sentences has `word` once. Its vector is taken from the giver behind a stage of
+    `encoder_stages` and put in its place in the taker; what comes behind computes with it.
+    """
+    model = translator.model
+    number = translator.source.vocabulary.ids[word]
+    given, taken = (
+        encode_sentences(translator.source, sentences).to(device_of(model))
+        for sentences in (givers, takers)
+    )
+    vectors = encoder_vectors(model, given, padding_mask(given))[stage][given == number]
+
+    def replace_vectors(module, inputs, output):
+        output = output.clone()
+        output[taken == number] = vectors
+        return output
+
+    mask = padding_mask(taken)
+    with encoder_stages(model)[stage].register_forward_hook(replace_vectors):
+        memory = model.encode(taken, mask)
+    return greedy_from_memory(translator, memory, mask)
+
+
+# the decoder's account
+
+
+def before_token(translator, sentence, token):
+    """The batch in which the greedy translation writes `token` next: one sentence, one target.
+
+    Raises ValueError where the translation does not hold the token.
+    """
+    translation = translator.translate([sentence], beam_size=1)[0]
+    if token not in translation:
+        raise ValueError(f"{sentence!r} is translated {translation!r}, without {token!r}")
+    written = translator.target.encode(translation)
+    read = [BOS, *written[: written.index(translator.target.encode(token)[0])]]
+    src = encode_sentences(translator.source, [sentence])[0].tolist()
+    return Batch.collate([(src, [*read, EOS])]).to(device_of(translator.model))
+
+
+@torch.no_grad()
+def decoder_vectors(model, batch):
+    """The vector at the last place of a batch's one target, as the sublayers add to it: (D,) each.
+
+    "embedding", then "self-attention 1", "cross-attention 1", "feed-forward 1" and so on.
+    """
+    vectors = {}
+
+    def keep(name):
+        return lambda module, inputs, output: vectors.update({name: output[0, -1]})
+
+    modules = {"embedding": model.positions}  # its last call is the decoder's
+    for number, layer in enumerate(model.decoder.layers, start=1):
+        for part, module in zip(
+            ("self-attention", "cross-attention", "feed-forward"), layer.sublayers
+        ):
+            modules[f"{part} {number}"] = module
+    with ExitStack() as hooks:
+        for name, module in modules.items():
+            hooks.enter_context(module.register_forward_hook(keep(name)))
+        model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    return vectors
+
+
+@torch.no_grad()
+def logit_lens(translator, sentence, tokens):
+    """What the model would write at each stage, where it writes the first of `tokens`.
+
+    For each stage of `decoder_vectors` the probabilities of the tokens, if the vector went to the
+    last norm and the generator at once (nostalgebraist 2020).
+    """
+    model = translator.model
+    ids = [translator.target.encode(token)[0] for token in tokens]
+    vectors = decoder_vectors(model, before_token(translator, sentence, tokens[0]))
+    return {
+        stage: model.generator(model.decoder.norm(vector)).softmax(dim=-1)[ids].tolist()
+        for stage, vector in vectors.items()
+    }
+
+
+@torch.no_grad()
+def verb_probability(translator, thing, closed=()):
+    """The mean probability of the verb of `thing`, in the variants that are translated with it.
+
+    At the place where the translation writes the verb, attention closed as in `blocked_masks`.
+    """
+    model = translator.model
+    verb = THINGS[thing][0]
+    texts = translator.translate(variants(thing), beam_size=1)
+    probabilities = []
+    for sentence in (one for one, text in zip(variants(thing), texts) if verb in text):
+        batch = before_token(translator, sentence, verb)
+        src_mask, cross_mask = blocked_masks(batch.src, *word_ids(translator, thing), closed)
+        memory = model.encode(batch.src, src_mask)
+        hidden = model.decode(batch.tgt_in, memory, cross_mask, batch.tgt_mask)
+        number = translator.target.encode(verb)[0]
+        probabilities.append(model.generator(hidden[0, -1]).softmax(dim=-1)[number].item())
+    return sum(probabilities) / len(probabilities)
+
+
+@torch.no_grad()
+def ledger(translator, sentence, one, other):
+    """What every part of the decoder adds to the logit of `one` minus that of `other`: {part: it}.
+
+    They are tokens, compared where the greedy translation writes `one`. The parts are all that was
+    added to the vector that the generator reads: the embedding, what each attention and each
+    feed-forward gave, cross-attention for each source word by itself. The last norm divides by the
+    deviation of the finished vector; with that number fixed it is linear, so the sum is exact.
+    Raises ValueError where the translation does not hold `one`.
+    """
+    model = translator.model
+    batch = before_token(translator, sentence, one)
+    vectors = decoder_vectors(model, batch)
+    norm = model.decoder.norm
+    deviation = (list(vectors.values())[-1].var(correction=0) + norm.eps).sqrt()
+    first, second = (translator.target.encode(token)[0] for token in (one, other))
+    direction = model.generator.projection.weight[first] - model.generator.projection.weight[second]
+
+    def worth(vector):
+        return ((vector - vector.mean()) / deviation * norm.weight @ direction).item()
+
+    account = {"embedding": worth(vectors["embedding"])}
+    for (_, before), (stage, after) in itertools.pairwise(vectors.items()):
+        account[stage] = worth(after - before)
+    for number in range(1, len(model.decoder.layers) + 1):
+        del account[f"cross-attention {number}"]
+        for word, vector in cross_attention_by_word(translator, batch, number).items():
+            account[f"cross-attention {number} from {word}"] = worth(vector)
+        bias = model.decoder.layers[number - 1].cross_attention.output.bias
+        account[f"cross-attention {number}, bias"] = worth(bias)
+    return account | {"the last norm's bias": (norm.bias @ direction).item()}
+
+
+def cross_attention_by_word(translator, batch, number):
+    """What the cross-attention of layer `number` takes from each source word: {word: (D,)}.
+
+    A word that stands there twice is one entry. The bias of the output is not in it.
+    """
+    model = translator.model
+    maps = attention_maps(model, batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    cross = model.decoder.layers[number - 1].cross_attention
+    memory = model.encode(batch.src, batch.src_mask)
+    weights = maps["cross"][number - 1, 0, :, -1]  # (H, S)
+    value = cross.split(cross.value(memory))[0]  # (H, S, d_k)
+    output = cross.output.weight.unflatten(1, (cross.num_heads, -1))  # (D, H, d_k)
+    taken = {}
+    for token_id, row in zip(
+        batch.src[0].tolist(), torch.einsum("hs,hsd,ohd->so", weights, value, output)
+    ):
+        word = translator.source.vocabulary.name(token_id)
+        taken[word] = taken.get(word, 0) + row
+    return taken
