@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and JSON that is checked as it is read."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -8,6 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from engine.errors import InputError
+
+
+def file_digest(path):
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def put_in_place(temporary, path):

@@ -28,7 +28,7 @@ import torch
 from torch.nn import functional as F
 
 from engine.corpus.prepare import load_data
-from engine.files import read_json, write_json
+from engine.files import file_digest, read_json, write_json
 from engine.precision import native_dtype, precision
 from engine.run_config import RunConfig
 from engine.scoring import score
@@ -302,6 +302,7 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
     scored = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
     tables = {"paper": gather(parts, times), "since": gather(since, times)}
     header = {"command": "make ablation", "steps": STEPS, **scored, "helped": together}
+    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
     write_json(output, {**header, **tables})
     for row in [*tables["since"], *tables["paper"]]:
         print(f"{row['name']:18} {json.dumps(row)}")

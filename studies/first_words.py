@@ -20,7 +20,7 @@ tune_process()  # before PyTorch
 
 import torch
 
-from engine.files import read_json, write_json
+from engine.files import file_digest, read_json, write_json
 from engine.run_config import RunConfig
 from engine.scoring import measure
 from engine.training_run import run_training
@@ -139,7 +139,8 @@ def run_row(row, runs, config):
 def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=2):
     """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
     small = config or RunConfig.preset("small")
-    header = {"command": "make first-words"}
+    digest = file_digest(ROOT / "data_small" / "train.tsv")
+    header = {"command": "make first-words", "train.tsv": digest}
     done = read_json(output)["rows"] if output.exists() else []
     missing = [row for row in rows() if not any(row.items() <= one.items() for one in done)]
     run = partial(run_row, runs=runs, config=small)

@@ -19,7 +19,7 @@ import torch
 
 from engine.checkpoints import Progress
 from engine.corpus.pairs import load_data
-from engine.files import read_json, write_json
+from engine.files import file_digest, read_json, write_json
 from engine.loading import endless_batches, seed_step
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
@@ -101,6 +101,7 @@ def main(runs=ROOT / "runs" / "schedules", output=OUTPUT, config=None, jobs=2):
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         results = list(pool.map(run, rows()))
     header = {"command": "make schedules", "steps": STEPS, "warm_up": WARM_UP}
+    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
     write_json(output, {**header, "rows": results})
     for row in results:
         print({key: value for key, value in row.items() if key != "train_loss"})

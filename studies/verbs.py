@@ -20,7 +20,7 @@ import torch
 
 from engine.attention_maps import translation_attention
 from engine.corpus.pairs import load_data
-from engine.files import write_json
+from engine.files import file_digest, write_json
 from engine.run_config import RunConfig
 from engine.session import TrainingSession
 from engine.training_run import train_in
@@ -157,6 +157,7 @@ def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         results = list(pool.map(train_seed, *zip(*given)))
     header = {"command": "make verbs", "variants": len(variants("")), "things": THINGS}
+    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
     write_json(output, {**header, "seeds": results})
     for part in results:
         print(f"seed {part['seed']}:", {key: part[key] for key in part if key != "steps"})

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import DATA, ROOT
 
-from engine.files import read_json
+from engine.files import file_digest, read_json
 from engine.run_config import RunConfig
 from notebooks.data_preparation import Vocabulary
 from notebooks.setup import replace
@@ -123,6 +123,11 @@ def test_first_words_are_asked_for_and_a_cut_study_goes_on(tmp_path, monkeypatch
     assert {"dev", "in a hurry", "typed", "others"} == set(rows[0]["plain"])
     text = (tmp_path / "runs" / "data-with-copies-0.1-2-0" / "train.tsv").read_text("utf-8")
     assert text.count("\n") == 120 + 12
+
+
+@pytest.mark.parametrize("study", [verbs, first_words], ids=["verbs", "first_words"])
+def test_what_is_stored_was_measured_on_this_corpus(study):
+    assert read_json(study.OUTPUT)["train.tsv"] == file_digest(DATA / "train.tsv")
 
 
 def test_a_word_is_looked_up_in_its_known_form():

@@ -12,7 +12,6 @@ its translator's comment; it is not compared.
 
 import argparse
 import difflib
-import hashlib
 import json
 import re
 import shutil
@@ -25,7 +24,7 @@ from catalogue_faults import faults
 from copies import CHANGES, LEFT_OUT, changed, tracked_files
 
 from engine.errors import InputError, run_command
-from engine.files import write_json, write_whole
+from engine.files import file_digest, write_json, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
@@ -292,11 +291,6 @@ TEACHERS = (r"^## For teachers\n(.|\n)*?(?=^## )", "")  # of the README: its too
 ALONE = tuple(name for name in LEFT_OUT if name != "notebooks/README.md")  # what stays outside
 
 
-def digest(path):
-    """What a file is known by."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def write(language, out):
     """Writes the whole course in a language to the folder `out`; returns the files left alone.
 
@@ -310,7 +304,7 @@ def write(language, out):
     left = []
     for name in tracked_files(ALONE):
         path = out / name
-        if path.exists() and digest(path) != before.get(name):
+        if path.exists() and file_digest(path) != before.get(name):
             left.append(name)
             now[name] = before.get(name)
             continue
@@ -325,7 +319,7 @@ def write(language, out):
             for pattern, replacement in patterns:
                 text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
             write_whole(path, in_language(language, name, text))
-        now[name] = digest(path)
+        now[name] = file_digest(path)
     write_json(listed, now)
     return left
 

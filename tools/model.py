@@ -7,7 +7,6 @@ of the lessons' definitions is written, by which the box notices that a reader h
 """
 
 import argparse
-import hashlib
 import shutil
 import sys
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ import torch
 
 from engine.definitions import DEFINITIONS, all_definitions
 from engine.errors import InputError, run_command
-from engine.files import read_json, write_json
+from engine.files import file_digest, read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
@@ -26,11 +25,6 @@ from utils import ROOT
 
 DATA = ROOT / "data_small"
 KEPT = ("time", "commit", "python", "torch", "processes")  # of made.json: no path, no machine
-
-
-def corpus():
-    """SHA-256 of train.tsv."""
-    return hashlib.sha256((DATA / "train.tsv").read_bytes()).hexdigest()
 
 
 def make_model(run):
@@ -54,7 +48,7 @@ def make_model(run):
         {
             "by": "make run, then make model",
             **{name: made.get(name) for name in KEPT},
-            "train.tsv": corpus(),
+            "train.tsv": file_digest(DATA / "train.tsv"),
         },
     )
     scores, _, _ = score(new, DATA)
@@ -73,7 +67,7 @@ def check():
     made = read_json(BOX / "made.json")
     config = RunFolder(BOX).read_config()
     differ = []
-    if made["train.tsv"] != corpus():
+    if made["train.tsv"] != file_digest(DATA / "train.tsv"):
         differ.append("another train.tsv")
     wanted = asdict(replace(RunConfig.preset("small"), dtype="float32"))
     differ += [

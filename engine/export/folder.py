@@ -4,7 +4,6 @@ It holds the model for another engine, both tokenizers in the library `tokenizer
 settings.json, and the programs of `shipped/`: run.py with its engine, and serve.py.
 """
 
-import hashlib
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from engine.errors import InputError
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.onnx_form import export_onnx
 from engine.export.tokenizer_files import export_tokenizer
-from engine.files import fresh_name, write_json, write_whole
+from engine.files import file_digest, fresh_name, write_json, write_whole
 from engine.languages import name_of
 from engine.translator import Translator, has_spaces
 from utils import ROOT
@@ -39,7 +38,7 @@ def export(run, out, form, int8=False):
             exported = export_tokenizer(tokenizer, reads=name == "source")
             write_whole(temporary / f"{name}.json", exported.to_str())
         FORMS[form](config, *sides, translator.model, temporary, int8)
-        files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
+        files = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         settings = {
             "form": form,
             "languages": {code: name_of(code) for code in (config.src, config.tgt)},
@@ -58,8 +57,3 @@ def export(run, out, form, int8=False):
         raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def digest(path):
-    """What run.py knows a whole file by."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
