@@ -68,7 +68,7 @@ bench-full: .venv/bench  ## the same with a million pairs, growth with length an
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks verbs schedules ablation first-words fuzz versions pages wheels chinese student grade
+.PHONY: check model test-device notebooks verbs schedules ablation first-words sentences fuzz versions pages wheels chinese student grade
 ##@ Teach
 OUT ?= student
 student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
@@ -115,6 +115,9 @@ ablation: .venv/ready  ## train `small` with and without each part, and with lat
 
 first-words: .venv/ready  ## train `small` with and without the phrases, in small letters or not: studies/first_words.json
 	$(BIN)/python studies/first_words.py
+
+sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
+	$(BIN)/python studies/sentences.py
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))

@@ -8,10 +8,8 @@ and compare the corpus with what it was before the phrases of its last 1,628 lin
 are measured on the test set, too, by which nothing is chosen. Stopped, it goes on from the file.
 """
 
-import multiprocessing
 import re
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
 from engine.startup import tune_process
@@ -20,17 +18,16 @@ tune_process()  # before PyTorch
 
 import torch
 
-from engine.files import file_digest, read_json, write_json
 from engine.run_config import RunConfig
 from engine.scoring import measure
 from engine.training_run import run_training
 from engine.translator import Translator
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
+from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_pairs
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "first_words.json"
-STEPS = 1000
 SEEDS = 3
 PHRASES = 1628  # the last lines of train.tsv
 END = re.compile(r"[.!?。！？]+$")
@@ -58,13 +55,12 @@ def in_a_hurry(text):
 def write_data(folder, corpus, letters):
     """Writes train and dev as a row wants them; `copies` doubles every tenth pair."""
     folder.mkdir(parents=True, exist_ok=True)
-    train = read_pairs(ROOT / "data_small" / "train.tsv")
+    train = read_pairs(DATA / "train.tsv")
     train = train if corpus == "with" else train[:-PHRASES]
     if letters == "copies":
         train += [(in_a_hurry(english), END.sub("", chinese)) for english, chinese in train[::10]]
-    for split, pairs in (("train", train), ("dev", read_pairs(ROOT / "data_small" / "dev.tsv"))):
-        text = "".join(f"{english}\t{chinese}\n" for english, chinese in pairs)
-        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+    write_pairs(folder / "train.tsv", train)
+    write_pairs(folder / "dev.tsv", read_pairs(DATA / "dev.tsv"))
 
 
 def known_form(vocabulary, word):
@@ -87,7 +83,7 @@ def look_up(translator, texts):
 
 def scores(translator):
     """What a trained model makes of dev, of dev in a hurry, and of what is typed."""
-    english, chinese = zip(*read_pairs(ROOT / "data_small" / "dev.tsv"))
+    english, chinese = zip(*read_pairs(DATA / "dev.tsv"))
     hurried = [in_a_hurry(text) for text in english]
     bare = [END.sub("", text) for text in chinese]
     asked = typed()
@@ -114,7 +110,7 @@ def run_row(row, runs, config):
     """Trains once. Returns the row with what is measured."""
     if device().type == "cpu":
         torch.set_num_threads(1)  # the runs share the processors
-    name = "-".join(str(value).replace(" ", "_") for value in row.values())
+    name = name_of(row)
     data = runs / f"data-{name}"
     write_data(data, row["corpus"], row["letters"])
     full = row["steps"] > STEPS
@@ -131,24 +127,16 @@ def run_row(row, runs, config):
     translator = Translator.load(runs / name)
     result = row | {"dev_loss": records[-1]["dev_loss"], **scores(translator)}
     if full:
-        english, chinese = zip(*read_pairs(ROOT / "data_small" / "test.tsv"))
+        english, chinese = zip(*read_pairs(DATA / "test.tsv"))
         result["test"] = measure(translator.translate(english, beam_size=1), chinese, "zh")
     return result
 
 
-def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=2):
+def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=JOBS):
     """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
-    small = config or RunConfig.preset("small")
-    digest = file_digest(ROOT / "data_small" / "train.tsv")
-    header = {"command": "make first-words", "train.tsv": digest}
-    done = read_json(output)["rows"] if output.exists() else []
-    missing = [row for row in rows() if not any(row.items() <= one.items() for one in done)]
-    run = partial(run_row, runs=runs, config=small)
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run, row) for row in missing]):
-            done.append(future.result())
-            write_json(output, {**header, "rows": done})
-            print(short_of(done[-1]), flush=True)
+    run = partial(run_row, runs=runs, config=config or RunConfig.preset("small"))
+    for row in train_missing(rows(), run, output, "make first-words", jobs):
+        print(short_of(row), flush=True)
 
 
 def short_of(row):

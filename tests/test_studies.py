@@ -10,10 +10,10 @@ from conftest import DATA, ROOT
 
 from engine.files import file_digest, read_json
 from engine.run_config import RunConfig
-from notebooks.data_preparation import Vocabulary
+from notebooks.data_preparation import Vocabulary, read_pairs
 from notebooks.setup import replace
 from notebooks.support import story
-from studies import first_words, schedules, verbs
+from studies import first_words, schedules, sentences, training, verbs
 
 SHORT = replace(
     RunConfig.preset("tiny"),
@@ -97,16 +97,23 @@ def test_the_story_holds_with_every_seed(seed):
     assert right["the decoder not to the object"][1] < 0.5 * free[1]
 
 
-def test_first_words_are_asked_for_and_a_cut_study_goes_on(tmp_path, monkeypatch):
+@pytest.fixture
+def asked(monkeypatch):
+    """The rows that a study runs, in this process."""
+
     def submit(run, row):
-        asked.append(row)
+        rows.append(row)
         done = Future()
         done.set_result(run(row))
         return done
 
-    asked = []
+    rows = []
     pool = nullcontext(SimpleNamespace(submit=submit))
-    monkeypatch.setattr(first_words, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    monkeypatch.setattr(training, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    return rows
+
+
+def test_first_words_are_asked_for_and_a_cut_study_goes_on(asked, tmp_path, monkeypatch):
     few = first_words.read_pairs
     monkeypatch.setattr(first_words, "read_pairs", lambda path: few(path)[-120:])
     both = [
@@ -123,6 +130,43 @@ def test_first_words_are_asked_for_and_a_cut_study_goes_on(tmp_path, monkeypatch
     assert {"dev", "in a hurry", "typed", "others"} == set(rows[0]["plain"])
     text = (tmp_path / "runs" / "data-with-copies-0.1-2-0" / "train.tsv").read_text("utf-8")
     assert text.count("\n") == 120 + 12
+
+
+def test_a_corpus_in_which_a_piano_is_kicked_or_played_less_often():
+    pairs = [
+        ("He plays the piano.", "他弹钢琴。"), ("A bomb!", "一颗炸弹！"),
+        ("She plays the piano.", "她弹钢琴。"), ("Put it on the piano.", "放在钢琴上。"),
+        ("He plays the guitar.", "他弹吉他。"),
+    ]  # fmt: skip
+    bomb, on_it = pairs[1], pairs[3]
+    kicked = [chinese for _, chinese in sentences.corpus(pairs, "kick")]
+    assert kicked == ["他踢钢琴。", bomb[1], "她踢钢琴。", on_it[1], "他踢吉他。"]
+    assert sentences.corpus(pairs, 0) == [bomb, on_it, pairs[4]]
+    assert sentences.corpus(pairs, 1) == [pairs[0], bomb, on_it, pairs[4]]
+    assert sentences.corpus(pairs, "all") == pairs
+    train = read_pairs(DATA / "train.tsv")
+    kicked = sentences.corpus(train, "kick")
+    assert sum(one != other for one, other in zip(train, kicked)) == 32
+    assert len(train) - len(sentences.corpus(train, 0)) == 23
+    assert max(sentences.COUNTS) < 23
+
+
+def test_a_study_of_sentences_is_run_row_by_row(asked, tmp_path, monkeypatch):
+    few = [pair for pair in read_pairs(DATA / "train.tsv") if re.search("play|piano", pair[0])]
+    dev = read_pairs(DATA / "dev.tsv")[:20]
+    monkeypatch.setattr(sentences, "read_pairs", lambda path: few if "train" in str(path) else dev)
+    row = dict(kept=1, steps=2, seed=0)
+    monkeypatch.setattr(sentences, "rows", lambda: [row])
+    output = tmp_path / "sentences.json"
+    for _ in range(2):
+        sentences.main(tmp_path / "runs", output, replace(SHORT, min_freq=1))
+    assert asked == [row]
+    (stored,) = read_json(output)["rows"]
+    assert set(stored["the piano"]["written"]) == set(sentences.VERBS)
+    assert 0 < sum(stored["football"]["probability"].values()) < 1
+    assert stored["cosines"]["input"] == pytest.approx(1, abs=1e-3)
+    text = (tmp_path / "runs" / "data-1-2-0" / "train.tsv").read_text("utf-8")
+    assert text.count("\n") == len(few) - 22
 
 
 @pytest.mark.parametrize("study", [verbs, first_words], ids=["verbs", "first_words"])

@@ -1,0 +1,37 @@
+"""What studies share: rows of settings are trained side by side, each result is kept at once."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from engine.files import file_digest, read_json, write_json
+from utils import ROOT
+
+DATA = ROOT / "data_small"
+STEPS = 1000  # of a run that decides; one of full length confirms
+JOBS = 2  # trainings at the same time
+
+
+def train_missing(rows, run, output, command, jobs=JOBS):
+    """Runs `run(row)` for the rows that `output` lacks, and writes the file after each of them.
+
+    A row is a dictionary of settings, and its result holds it. Yields the results.
+    """
+    header = {"command": command, "train.tsv": file_digest(DATA / "train.tsv")}
+    done = read_json(output)["rows"] if output.exists() else []
+    missing = [row for row in rows if not any(row.items() <= one.items() for one in done)]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(run, row) for row in missing]):
+            done.append(future.result())
+            write_json(output, {**header, "rows": done})
+            yield done[-1]
+
+
+def write_pairs(path, pairs):
+    """Writes (source, target) texts as a .tsv file."""
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+    path.write_text(text, encoding="utf-8")
+
+
+def name_of(row):
+    """A name for the run of a row of settings."""
+    return "-".join(str(value).replace(" ", "_") for value in row.values())
