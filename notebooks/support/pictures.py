@@ -251,7 +251,7 @@ SIDES = [
 
 
 def label_points(axis, points, names, colours):
-    """Writes each name beside its point (x, y), over no other point and no other name."""
+    """Writes each name beside its point (x, y), over no other point or name where there is room."""
     axis.figure.canvas.draw()  # from here on the points have their places on the screen
     taken = [Bbox([[x - 12, y - 8], [x + 12, y + 8]]) for x, y in axis.transData.transform(points)]
     for number, (point, name, colour) in enumerate(zip(points, names, colours)):
@@ -262,7 +262,7 @@ def label_points(axis, points, names, colours):
             )
             label.set_in_layout(False)
             box = label.get_window_extent()
-            if not any(box.overlaps(other) for other in others):
+            if not any(box.overlaps(other) for other in others) or offset == list(SIDES[-1][:2]):
                 break
             label.remove()
         taken.append(box)
