@@ -340,6 +340,50 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     return axis
 
 
+@torch.no_grad()
+def heads_figure(attention, x, words, word):
+    """What one word goes through in self-attention, from its vector to its output, head by head.
+
+    `attention` is a MultiHeadAttention, x (1, T, d_model) what it reads, `word` a position.
+    """
+    heads = attention.num_heads
+    query, key, value = (
+        attention.split(layer(x))[0] for layer in (attention.query, attention.key, attention.value)
+    )  # (H, T, d_k)
+    scores = query[:, word, None] @ key.mT / key.shape[-1] ** 0.5  # (H, 1, T)
+    weights = scores.softmax(dim=-1)[:, 0]
+    mixed = torch.einsum("ht,htd->hd", weights, value)
+    output = attention.output(mixed.flatten())
+    rows = {
+        f"the vector of {words[word]}": x[0, word][None],
+        "query": query[:, word],
+        "attention\nweights": weights,
+        "mixed\nvalues": mixed,
+        "output": output[None],
+    }
+    figure, axes = plt.subplots(len(rows), heads, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])
+    for line, (name, parts) in zip(axes, rows.items()):
+        whole = len(parts) == 1
+        if whole:
+            for axis in line[1:]:
+                axis.remove()
+            grid = line[0].get_gridspec()
+            row = line[0].get_subplotspec().rowspan.start
+            line[0].set_subplotspec(grid[row, :])
+        for head, (axis, part) in enumerate(zip(line, parts)):
+            if name.startswith("attention"):
+                axis.bar(words, part, color=COLOURS["encoder"])
+                axis.set(ylim=(0, 1), yticks=[0, 1] if head == 0 else [])
+                axis.tick_params("x", rotation=60)
+            else:
+                axis.imshow(part[None], aspect="auto", cmap="PuOr", vmin=-2, vmax=2)
+                axis.set(xticks=[], yticks=[])
+            if name == "query":
+                axis.set_title(f"head {head + 1}", size=12)
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
+    return figure
+
+
 # where the words of a sentence stand in a drawing, and who attends to whom
 PLACES = {"others": (0, 0), "object": (1.5, 0), "play": (3, 0), "decoder": (2.25, 1)}
 ATTENDING = [
