@@ -66,7 +66,8 @@ for schedule in ("linear", "noam"):
     config = replace(RunConfig.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
                      warmup_steps=2, bleu_sentences=1, schedule=schedule)
     for record in run_training(sys.argv[1], config, f"run-{schedule}"):
-        found["t"] += [record[name] for name in ("loss", "dev_loss", "dev_bleu")]
+        # a score of 7 is what an edited `bleu` returns; others depend on the search
+        found["t"] += [record["loss"], record["dev_loss"], record["dev_bleu"] == 7]
 torch.manual_seed(0)
 model = make_model(replace(config, dropout=0.0), 30, 30).eval()
 for parameter in model.parameters():

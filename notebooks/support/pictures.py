@@ -340,6 +340,27 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     return axis
 
 
+def cells_figure(lines):
+    """Rows of cells with text, one below the other: `lines` maps a row's name to its texts.
+
+    A text that is None is a grey cell: padding.
+    """
+    longest = max(map(len, lines.values()))
+    axis = plt.subplots(figsize=(1.6 + 0.75 * longest, 0.6 * len(lines)))[1]
+    for height, texts in enumerate(lines.values()):
+        for place, text in enumerate(texts):
+            colour = "#DDDDDD" if text is None else "white"
+            axis.add_patch(plt.Rectangle((place, height), 1, 0.8, fc=colour, ec="#555555", lw=0.8))
+            axis.text(
+                place + 0.5, height + 0.4, "" if text is None else text, ha="center", va="center"
+            )
+    axis.set_yticks([height + 0.4 for height in range(len(lines))], list(lines))
+    axis.tick_params(length=0)
+    axis.set(xlim=(0, longest), ylim=(len(lines), -0.1), xticks=[])
+    axis.spines[:].set_visible(False)
+    return axis
+
+
 @torch.no_grad()
 def heads_figure(attention, x, words, word):
     """What one word goes through in self-attention, from its vector to its output, head by head.
