@@ -191,6 +191,29 @@ def shortcut(left, bottom, width, height):
     return [(middle, start), (side, start), (side, end), (edge, end)]
 
 
+def simple_map():
+    """The model in one line: who hands what to whom."""
+    axis = plt.subplots(figsize=(10, 2.2))[1]
+    texts = ((0, "We play\nthe piano."), (9.4, "我们弹钢琴。"))
+    boxes = ((2.6, "encoder", "encoder"), (6.4, "decoder", "decoder"))
+    for x, text in texts:
+        axis.text(x, 0, text, ha="center", va="center", size=13)
+    for x, text, colour in boxes:
+        frame = {"boxstyle": "round,pad=0.7", "fc": "white", "ec": COLOURS[colour], "lw": 2}
+        axis.text(x, 0, text, ha="center", va="center", size=13, bbox=frame)
+    arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1.4}
+    for start, end in ((0.8, 1.75), (3.45, 5.5), (7.3, 8.3)):
+        axis.annotate("", (end, 0), (start, 0), arrowprops=arrow)
+    axis.text(4.5, 0.15, "a vector for\neach English word", ha="center", va="bottom", size=11)
+    back = arrow | {"connectionstyle": "arc3,rad=-0.35"}
+    axis.annotate("", (6.4, -0.42), (9.2, -0.25), arrowprops=back)
+    axis.text(7.9, -1.0, "what is written so far", ha="center", va="center", size=11)
+    axis.set(xlim=(-0.9, 10.5), ylim=(-1.2, 0.9))
+    axis.axis("off")
+    show("English goes into the encoder, a vector for each word from there to the decoder, which "
+         "writes Chinese and reads what it has written")  # fmt: skip
+
+
 def series_map(notebook, notes=()):
     """The whole course as one picture, like the paper's Figure 1, the part of this notebook lit.
 
