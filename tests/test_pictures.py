@@ -18,13 +18,16 @@ from notebooks.support.viewer import AttentionViewer
 def test_the_map_lights_the_notebook_asked_for(monkeypatch):
     assert {number for number, *_ in pictures.MAP} == set(range(17))
     shown = []
-    monkeypatch.setattr(pictures, "show", lambda alt, figure: shown.append((alt, figure)))
+    monkeypatch.setattr(
+        pictures, "show", lambda alt, figure=None: shown.append((alt, figure or pictures.plt.gcf()))
+    )
     pictures.series_map(4)
-    [(alt, figure)] = shown
-    pictures.plt.close(figure)
+    pictures.course_strip(16)
     lit = to_rgb(pictures.COLOURS["lit"])
-    assert lit in {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
-    assert "Lit here: 04" in alt
+    for (alt, figure), words in zip(shown, ("Lit here: 04", "16 lit: translation"), strict=True):
+        pictures.plt.close(figure)
+        assert lit in {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
+        assert words in alt
 
 
 def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch):
