@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import torch
 
 from engine.attention_maps import attention_maps
-from notebooks.data_preparation import BOS, EOS, Batch, pad_rows, padding_mask
+from notebooks.data_preparation import BOS, EOS, PAD, Batch, pad_rows, padding_mask
 from notebooks.transformer import next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
@@ -150,6 +150,19 @@ def vectors_of_play(translator, thing, closed=(), who=WHO):
     src_mask, _ = blocked_masks(ids, play, played, closed)
     vectors = encoder_vectors(translator.model, ids, src_mask)
     return {name: stage[ids == play] for name, stage in vectors.items()}
+
+
+@torch.no_grad()
+def memory_vectors(translator, sentences, word=None):
+    """The vectors (N, D) that the decoder reads of these sentences: all, or those of one word."""
+    ids = translator.source.vocabulary.ids
+    vectors = []
+    for start in range(0, len(sentences), 128):
+        src = encode_sentences(translator.source, sentences[start : start + 128])
+        src = src.to(device_of(translator.model))
+        memory = translator.model.encode(src, padding_mask(src))
+        vectors.append(memory[src != PAD if word is None else src == ids[word]])
+    return torch.cat(vectors)
 
 
 def mean_cosines(vectors):
