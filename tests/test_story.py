@@ -3,6 +3,8 @@
 What the lessons say about it holds, as ranges: on many sentences, and on every machine.
 """
 
+from contextlib import ExitStack
+
 import pytest
 import torch
 
@@ -34,6 +36,7 @@ from notebooks.support.story import (
     ledger,
     logit_lens,
     mean_cosines,
+    memory_vectors,
     translate_with_closed,
     transplant,
     variants,
@@ -142,7 +145,85 @@ def test_a_verb_counts_only_where_it_is_one():
     assert count_right("chess", texts) == [0, 0]
 
 
+# the box: what lessons 04, 06, 08, 09, 10 and 16 show
+
+
+def right(closed):
+    """Verbs and nouns right, of 168."""
+    rows = [count_right(one, translate_with_closed(load_pretrained(), one, closed))
+            for one in story.THINGS]  # fmt: skip
+    return [sum(part) for part in zip(*rows)]
+
+
+def test_the_verb_comes_through_play_and_the_noun_from_the_object():
+    """Notebook 09: closed pair by pair."""
+    counts = {name: right(closed) for name, closed in CLOSED.items()}
+    assert counts["nothing is closed"][0] > 140
+    through, past = "only play does, the decoder not", "all but play do, the decoder not"
+    assert counts[through][0] > 100 and counts[past][0] < 60
+    assert counts["the decoder not to the object"][1] < 84
+    assert counts["the decoder not to play"][1] > 150
+
+
+def test_play_takes_its_verb_along_from_the_first_attention_on_but_not_into_chess():
+    """Notebooks 04 and 08."""
+    box = load_pretrained()
+
+    def moved(giver, taker, stage):
+        return transplant(box, variants(giver), variants(taker), stage)
+
+    stages = list(encoder_stages(box.model))
+    texts = {stage: moved("the piano", "football", stage) for stage in stages}
+    assert texts["input"] == box.translate(variants("football"), beam_size=1)
+    for number in (1, 2, 3):
+        assert texts[f"attention {number}"] == texts[f"feed-forward {number}"]
+    assert count_right("the piano", texts["attention 1"])[0] >= 5
+    assert count_right("the piano", texts["memory"])[0] >= 12
+    assert count_right("football", texts["memory"])[1] >= 18
+    assert count_right("the piano", moved("the piano", "chess", "memory"))[0] <= 8
+
+
+@pytest.mark.parametrize(
+    "thing, verbs, word", [("the piano", "弹踢", "play"), ("chess", "下踢", "chess")]
+)
+def test_the_ledger_balances_and_names_the_word_that_gives_most(thing, verbs, word):
+    """Notebooks 10 and 16."""
+    account = ledger(load_pretrained(), f"We play {thing} every day.", *verbs)
+    by_word = {}
+    for name, value in account.items():
+        if " from " in name:
+            key = name.split(" from ")[1]
+            by_word[key] = by_word.get(key, 0) + value
+    assert max(by_word, key=by_word.get) == word, by_word
+
+
+def test_the_verb_needs_the_decoders_feed_forwards_and_hardly_the_encoders():
+    """Notebook 06."""
+    box = load_pretrained()
+    verbs = {}
+    for side in ("encoder", "decoder"):
+        with ExitStack() as hooks:
+            for layer in getattr(box.model, side).layers:
+                hooks.enter_context(
+                    layer.feed_forward.register_forward_hook(lambda *call: 0 * call[2])
+                )
+            verbs[side] = right(())[0]
+    assert verbs["encoder"] > 120 and verbs["decoder"] < 60, verbs
+
+
 # moving a vector
+
+
+def test_memory_vectors_are_those_of_all_words_or_of_one(random_translator):
+    sentences = variants("chess")[:3]
+    every = memory_vectors(random_translator, sentences)
+    assert len(every) == sum(len(random_translator.encode(text)) for text in sentences)
+    only = memory_vectors(random_translator, sentences, "play")
+    place = random_translator.encode(sentences[0]).index(
+        random_translator.source.vocabulary.ids["play"]
+    )
+    torch.testing.assert_close(only[0], every[place])
+    assert len(only) == 3
 
 
 @pytest.fixture(scope="module")
