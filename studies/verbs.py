@@ -2,14 +2,11 @@
 
 `make verbs` trains `small` with three seeds, as `make run` does (40 minutes on 2 cores; stopped, it
 goes on where it was cut), and writes studies/verbs.json, which notebook 15 shows. Every
-hundred steps the model is asked for 24 variants of each sentence. At the end of each training come
-the vectors of `play`, where it looks while it writes the verb, what it writes where attention is
-closed, and where the vector of `play` comes from another sentence.
+hundred steps the model is asked for 24 variants of each sentence, and the vectors of `play` are
+compared.
 """
 
-import itertools
 import multiprocessing
-import statistics
 from concurrent.futures import ProcessPoolExecutor
 
 from engine.startup import tune_process
@@ -18,7 +15,6 @@ tune_process()  # before PyTorch
 
 import torch
 
-from engine.attention_maps import translation_attention
 from engine.corpus.pairs import load_data
 from engine.files import file_digest, write_json
 from engine.run_config import RunConfig
@@ -28,21 +24,15 @@ from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.support.story import (
-    CLOSED,
     THINGS,
     count_right,
     encoder_stages,
-    ledger,
-    mean_cosines,
-    translate_with_closed,
-    transplant,
     variants,
-    vectors_of_play,
 )
+from studies.story import cosines
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "verbs.json"
-ASKED = {"the piano": "弹踢", "football": "踢弹", "chess": "下踢"}  # two verbs for the ledger
 
 
 def verbs(translator):
@@ -50,72 +40,6 @@ def verbs(translator):
     texts = translator.translate([text for what in THINGS for text in variants(what)], beam_size=1)
     parts = [texts[start : start + 24] for start in range(0, len(texts), 24)]
     return {what: count_right(what, part)[0] for what, part in zip(THINGS, parts)}
-
-
-def cosines(translator):
-    """The mean cosine of the vectors of `play` for two different things, at each stage."""
-    vectors = {what: vectors_of_play(translator, what) for what in THINGS}
-    return {stage: round(value, 3) for stage, value in mean_cosines(vectors).items()}
-
-
-def looked_at(translator):
-    """Where it looks while it writes the verb, over layers and heads: at play, at the object."""
-    parts = translator.model, translator.source, translator.target
-    shares = []
-    for what, (verb, _) in THINGS.items():
-        sentences = variants(what)
-        for sentence, text in zip(sentences, translator.translate(sentences, beam_size=1)):
-            names, written, maps = translation_attention(*parts, sentence, text)
-            if verb in written:
-                step = maps["cross"][:, :, written.index(verb) - 1].mean(dim=(0, 1))
-                places = names.index("play"), names.index(what.split()[-1])
-                shares.append([step[place].item() for place in places])
-    if not shares:  # a model that has not learned any verb
-        return {"sentences": 0}
-    play, noun = (round(statistics.mean(part), 3) for part in zip(*shares))
-    return {"play": play, "object": noun, "sentences": len(shares)}
-
-
-def moved(translator):
-    """Of 24, the giver's verb and the taker's verb where `play` comes from another sentence."""
-    result = {}
-    for giver, taker in itertools.permutations(THINGS, 2):
-        texts = transplant(translator, variants(giver), variants(taker))
-        result[f"{giver} into {taker}"] = [count_right(one, texts)[0] for one in (giver, taker)]
-    return result
-
-
-def accounts(translator):
-    """The largest parts of three ledgers; None where the verb is not written."""
-    result = {}
-    for what, (one, other) in ASKED.items():
-        try:
-            account = ledger(translator, f"We play {what} every day.", one, other)
-        except ValueError:
-            result[what] = None
-            continue
-        largest = sorted(account, key=lambda name: -abs(account[name]))[:8]
-        result[what] = {"sum": round(sum(account.values()), 2)} | {
-            name: round(account[name], 2) for name in largest
-        }
-    return result
-
-
-def end_of_training(translator):
-    """What is measured of a finished model."""
-    return {
-        "cosines": cosines(translator),
-        "looks": looked_at(translator),
-        "closed": {
-            name: [
-                count_right(what, translate_with_closed(translator, what, closed))
-                for what in THINGS
-            ]
-            for name, closed in CLOSED.items()
-        },
-        "moved": moved(translator),
-        "accounts": accounts(translator),
-    }
 
 
 def train_seed(seed, data, runs, config):
@@ -147,7 +71,7 @@ def train_seed(seed, data, runs, config):
         for record in records
         if "cosine input" in record
     }
-    return {"seed": seed, "steps": curve, **end_of_training(Translator.load(run))}
+    return {"seed": seed, "steps": curve}
 
 
 def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs=2):
