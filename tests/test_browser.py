@@ -26,7 +26,9 @@ from notebooks.setup import replace
 from notebooks.support.pictures import attention_heatmap, show
 """  # which stand in cells left out
 NEEDED = {  # the cells of a notebook that lead to its viewer
-    "04_multi_head_attention": ("#| export", "def looks(sentence)", "import AttentionViewer"),
+    "04_multi_head_attention": (
+        "#| export", "def encoder_weights(sentence)", "import AttentionViewer",
+    ),
     "16_translation": (
         "#| export", "box = load_pretrained()", "import AttentionViewer",
     ),
@@ -163,7 +165,7 @@ def test_lab_opens_00_and_every_link_of_every_notebook(lab, page):
 def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     viewer = run_notebook(page, lab, "04_multi_head_attention")
     choose(viewer, kind="encoder")
-    sentence = "She plays the piano every evening . <eos>".split()
+    sentence = "she plays the piano every evening . <eos>".split()
     assert words(viewer, "query") == words(viewer, "key") == sentence
     first = shares(viewer)
     assert len(first) == 8

@@ -193,7 +193,8 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     for split, part in (("train", rows[:40]), ("dev", rows[40:])):
         text = "\ufeff" + "".join(f"{german}\t{english}\tmore\r\n" for english, german in part)
         (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(text.encode()))
-    config = replace(WORDS, tgt="de", target_first=True, tgt_segmentation="words", min_freq=1)
+    words = dict(src_segmentation="words", tgt_segmentation="words")
+    config = replace(WORDS, tgt="de", target_first=True, min_freq=1, **words)
     assert read_split(tmp_path, "dev", config) == rows[40:]
     source, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
     assert [(text_of(source, src), text_of(target, tgt)) for src, tgt in train] == rows[:40]
@@ -347,8 +348,8 @@ def test_every_step_is_counted(tmp_path):
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
     assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
     source, _, train, dev = load_prepared(folder)
-    assert text_of(source, train[30][0]) == "A caf\u00e9 here."
-    assert text_of(source, train[31][0]) == "Short."
+    assert text_of(source, train[30][0]) == "a caf\u00e9 here."  # in small letters
+    assert text_of(source, train[31][0]) == "short."
     assert dev[9] == dev[0] != dev[10]
     assert dev[11][0] == [*source.encode("Not Chinese."), EOS]
 

@@ -78,13 +78,6 @@ def test_is_executed_from_top_to_bottom_without_errors_or_warnings(notebook):
     assert [text for text in texts if "Warning" in text or "missing from" in text] == []
 
 
-def test_it_loads_the_course_before_pytorch(notebook):
-    code = "\n".join(cell.source for cell in code_cells(notebook))
-    imports = re.findall(r"^(?:from|import) (\w+)", code, re.M)
-    loads_torch = next(n for n, name in enumerate(imports) if name in ("torch", "utils"))
-    assert "notebooks" in imports[:loads_torch]
-
-
 def test_no_two_code_cells_without_prose_between_them(notebook):
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds[0] == "markdown"

@@ -50,7 +50,7 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^## Many machines, slow network\n(.|\n)*?(?=^## )", ""),
         (r"; nobody has run the tests on one yet: `TEST_DEVICE=mps make test-device`", ""),
     ],
-    "notebooks/09_decoder.ipynb": [("`make verbs`", "a program of the course")],
+    "notebooks/09_decoder.ipynb": [("`make first-words`", "a program of the course")],
     "notebooks/14_optimizer_schedule.ipynb": [("`make schedules`", "A program of the course")],
     "notebooks/15_training.ipynb": [
         ("`make ablation`", "A program of the course"),
