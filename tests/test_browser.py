@@ -199,7 +199,7 @@ def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, 
     box = page.get_by_role("textbox", name="English")
     box.fill("We had it last night.")
     box.press("Enter")
-    source = "We had it last night . <eos>".split()
+    source = "we had it last night . <eos>".split()
     keys = viewer.locator('g[data-side="key"] text:not(.share)')
     expect(keys).to_have_text(source, timeout=60_000)
     *written, end = words(viewer, "query")

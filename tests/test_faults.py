@@ -32,7 +32,7 @@ from engine.model_files import (
 )
 from engine.options import parse_command
 from engine.run_config import RunConfig
-from engine.run_folder import RunFolder
+from engine.run_folder import BOX, RunFolder
 from engine.session import TrainingSession
 from engine.training_run import run_training
 from engine.translator import Translator
@@ -288,7 +288,7 @@ def test_a_search_that_meets_no_numbers_ends(finished_run):
     translator = Translator.load(finished_run)
     with torch.no_grad():
         translator.model.src_embedding.lookup.weight[EOS + 1 :] = math.nan
-    translator.source.vocabulary.ids["Hello"] = EOS + 1
+    translator.source.vocabulary.ids["hello"] = EOS + 1
     with pytest.raises(InputError, match="gives no probabilities"):
         translator.translate(["Hello"])
 
@@ -527,22 +527,23 @@ def test_jieba_writes_no_cache_that_a_stranger_could_have_written(monkeypatch, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pipe_that_does_not_wait_on_a_machine_without_utf8(finished_run):
+def test_a_pipe_that_does_not_wait_on_a_machine_without_utf8():
     """Of a pipe with O_NONBLOCK, nothing to read yet is not the end. All output is UTF-8."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    command = [sys.executable, ROOT / "translate.py", "--run", finished_run, "--beam-size", "1"]
+    command = [sys.executable, ROOT / "translate.py", "--run", BOX, "--beam-size", "1"]
     old = dict(PYTHONIOENCODING="latin-1", PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0")
     options = dict(env={**os.environ, **old}, stdout=subprocess.PIPE, encoding="utf-8")
     with subprocess.Popen(command, stdin=reading, **options) as process:
         os.close(reading)
+        lines = []
         for _ in range(2):
             os.write(writing, b"Hello.\n")
-            line = process.stdout.readline()
-            assert line.endswith("\n") and not line.isascii()
+            lines.append(process.stdout.readline())
             time.sleep(0.2)
         os.close(writing)
         assert process.stdout.read() == ""
+    assert all(line.endswith("\n") and not line.isascii() for line in lines), lines
     assert process.returncode == 0
 
 

@@ -14,6 +14,7 @@ from notebooks.data_preparation import Vocabulary, read_pairs
 from notebooks.setup import replace
 from notebooks.support import story
 from studies import first_words, schedules, sentences, training, verbs
+from studies import story as finished
 
 SHORT = replace(
     RunConfig.preset("tiny"),
@@ -34,7 +35,7 @@ def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(tmp_path, m
     pool = nullcontext(SimpleNamespace(map=map))  # this process
     monkeypatch.setattr(verbs, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
     monkeypatch.setattr(verbs, "ROOT", tmp_path)
-    for module in (verbs, story):
+    for module in (verbs, story, finished):
         monkeypatch.setattr(
             module, "THINGS", {"tennis": ("打", "网球"), "the piano": ("弹", "钢琴")}
         )

@@ -170,12 +170,12 @@ def mean_cosines(vectors):
 
     `vectors` has a thing's `vectors_of_play` under its name.
     """
-    means = {}
+    by_stage = {}
     for stage in next(iter(vectors.values())):
         pairs = itertools.combinations([one[stage] for one in vectors.values()], 2)
         cosines = [torch.cosine_similarity(*pair, dim=-1).mean() for pair in pairs]
-        means[stage] = torch.stack(cosines).mean().item()
-    return means
+        by_stage[stage] = torch.stack(cosines).mean().item()
+    return by_stage
 
 
 @torch.no_grad()
