@@ -105,19 +105,19 @@ model: .venv/ready  ## make the model in the box, data_small/model, from the fin
 	$(BIN)/python tools/hero.py
 
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
-	$(BIN)/python studies/verbs.py
+	$(BIN)/python -m studies.verbs
 
 schedules: .venv/ready  ## train `small` at rates with and without warm-up, half an hour on 2 cores: studies/schedules.json
-	$(BIN)/python studies/schedules.py
+	$(BIN)/python -m studies.schedules
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: studies/ablation.json
-	$(BIN)/python studies/ablation.py
+	$(BIN)/python -m studies.ablation
 
 first-words: .venv/ready  ## train `small` with and without the phrases, in small letters or not: studies/first_words.json
-	$(BIN)/python studies/first_words.py
+	$(BIN)/python -m studies.first_words
 
 sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
-	$(BIN)/python studies/sentences.py
+	$(BIN)/python -m studies.sentences
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
