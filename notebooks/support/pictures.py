@@ -17,6 +17,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from engine.fonts import CHINESE, chinese_font
+from notebooks.multi_head_attention import scaled_dot_product_attention
 from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
@@ -413,9 +414,9 @@ def heads_figure(attention, x, words, word):
     query, key, value = (
         attention.split(layer(x))[0] for layer in (attention.query, attention.key, attention.value)
     )  # (H, T, d_k)
-    scores = query[:, word, None] @ key.mT / key.shape[-1] ** 0.5  # (H, 1, T)
-    weights = scores.softmax(dim=-1)[:, 0]
-    mixed = torch.einsum("ht,htd->hd", weights, value)
+    mixed, weights = (
+        part[:, 0] for part in scaled_dot_product_attention(query[:, word, None], key, value)
+    )  # (H, d_k) and (H, T)
     output = attention.output(mixed.flatten())
     rows = {
         f"the vector of {words[word]}": x[0, word][None],
@@ -426,13 +427,11 @@ def heads_figure(attention, x, words, word):
     }
     figure, axes = plt.subplots(len(rows), heads, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])
     for line, (name, parts) in zip(axes, rows.items()):
-        whole = len(parts) == 1
-        if whole:
+        if len(parts) == 1:  # one strip as wide as all heads together
             for axis in line[1:]:
                 axis.remove()
-            grid = line[0].get_gridspec()
-            row = line[0].get_subplotspec().rowspan.start
-            line[0].set_subplotspec(grid[row, :])
+            place = line[0].get_subplotspec()
+            line[0].set_subplotspec(place.get_gridspec()[place.rowspan.start, :])
         for head, (axis, part) in enumerate(zip(line, parts)):
             if name.startswith("attention"):
                 axis.bar(words, part, color=COLOURS["encoder"])

@@ -83,10 +83,10 @@ def blocked_masks(ids, play, played, closed=()):
 
 
 @torch.no_grad()
-def translate_with_closed(translator, thing, closed=(), who=WHO):
+def translate_with_closed(translator, thing, closed=()):
     """Greedy translations of the variants of `thing`, attention closed as in `blocked_masks`."""
     model = translator.model
-    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(model))
+    ids = encode_sentences(translator.source, variants(thing)).to(device_of(model))
     src_mask, cross_mask = blocked_masks(ids, *word_ids(translator, thing), closed)
     return greedy_from_memory(translator, model.encode(ids, src_mask), cross_mask)
 
@@ -140,12 +140,12 @@ def encoder_vectors(model, ids, src_mask):
     return vectors
 
 
-def vectors_of_play(translator, thing, closed=(), who=WHO):
+def vectors_of_play(translator, thing, closed=()):
     """The vectors of `play` in the variants, (B, D) for each stage of `encoder_stages`.
 
     Attention is closed as in `blocked_masks`.
     """
-    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(translator.model))
+    ids = encode_sentences(translator.source, variants(thing)).to(device_of(translator.model))
     play, played = word_ids(translator, thing)
     src_mask, _ = blocked_masks(ids, play, played, closed)
     vectors = encoder_vectors(translator.model, ids, src_mask)
