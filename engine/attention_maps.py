@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.text_files import one_line
+from engine.plain_text import one_line
 from notebooks.data_preparation import BOS, EOS, Batch
 
 

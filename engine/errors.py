@@ -6,14 +6,7 @@ import re
 import signal
 import sys
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
-
-
-class InputError(Exception):
-    """A mistake in the user's input (a file, an option, a run folder), printed in one
-
-    line. The line says what was wrong, where, and what to do. The exit status is 2.
-    """
+from engine.plain_text import CONTROL, InputError
 
 
 class Stopped(Exception):

@@ -11,8 +11,8 @@ from engine.checks import check_name
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
 from engine.files import read_json, write_json
+from engine.plain_text import one_line
 from engine.run_folder import RunFolder, is_the_box
-from engine.text_files import one_line
 from engine.translator import Translator
 from notebooks.translation import bleu
 

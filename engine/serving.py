@@ -3,7 +3,7 @@
 from engine.errors import InputError
 from engine.export.shipped.serve import serve
 from engine.languages import name_of
-from engine.text_files import one_line
+from engine.plain_text import one_line
 
 
 class Served:

@@ -1,16 +1,13 @@
 """What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
 
 import os
-import queue
 import sys
-import threading
 
 from tqdm import tqdm
 
 from engine.errors import InputError
-from engine.text_files import one_line, read_lines
-
-END = object()
+from engine.plain_text import one_line, rounds
+from engine.text_files import read_lines
 
 
 def translate_lines(load, texts=(), path=None):
@@ -48,38 +45,3 @@ def same_file(path, stream):
         return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
     except (OSError, ValueError):  # no such file, or a stream that is none
         return False
-
-
-def rounds(lines, size=2000):
-    """Yields lists of what has been read since the last one: at least one line, at most `size`.
-
-    A thread reads `lines`, an iterator, at most `size` lines ahead. An error while reading is
-    raised after the lines before it.
-    """
-    waiting = queue.Queue(size)
-
-    def read():
-        try:
-            for line in lines:
-                waiting.put(line)
-            waiting.put(END)
-        except Exception as error:
-            waiting.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    return collect(waiting, size)
-
-
-def collect(waiting, size):
-    """Yields the lists, from the queue that the thread fills."""
-    last = None
-    while last is None:
-        batch = [waiting.get()]
-        while len(batch) < size and not waiting.empty():  # nobody else takes from it
-            batch.append(waiting.get())
-        if batch[-1] is END or isinstance(batch[-1], Exception):
-            last = batch.pop()
-        if batch:
-            yield batch
-    if last is not END:
-        raise last

@@ -3,13 +3,11 @@
 import os
 import sys
 from pathlib import Path
-from unicodedata import normalize
 
-from engine.errors import CONTROL, InputError
+from engine.errors import InputError
 from engine.files import regular
 from engine.languages import in_script
-
-LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
+from engine.plain_text import LINE_BYTES, numbered_lines, one_line
 
 
 def read_lines(path):
@@ -21,37 +19,7 @@ def read_lines(path):
     if type(path) is int and hasattr(os, "set_blocking"):
         os.set_blocking(path, True)  # nothing to read yet is not the end
     with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
-        for number, line in enumerate(split_lines(file), start=1):
-            yield number, decode_line(line, name, number)
-
-
-def split_lines(file):
-    """Yields the lines of a buffered binary file, without LF; those with LINE_BYTES were longer."""
-    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
-    end = b"\r" if b"\r" in head[:-1] and b"\n" not in head else b"\n"
-    line = b""
-    while block := file.read1(LINE_BYTES):
-        *whole, line = (line + block).split(end)
-        for part in whole:
-            yield part[:LINE_BYTES]
-        line = line[: LINE_BYTES + 1]
-    if line:
-        yield line[:LINE_BYTES]
-
-
-def decode_line(line, path, number):
-    """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped."""
-    coding = "utf-8-sig" if number == 1 else "utf-8"
-    errors = "strict"
-    if len(line) == LINE_BYTES:
-        errors = "ignore"  # it may be cut inside a character
-    try:
-        if (place := line.find(b"\0")) >= 0:  # as in UTF-16
-            raise UnicodeDecodeError("utf-8", line, place, place + 1, "no text holds a NUL")
-        return line.decode(coding, errors).rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        where = f"{path}, line {number}, byte {error.start + 1}"
-        raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
+        yield from numbered_lines(file, name)
 
 
 def split_files(folder, split, extension):
@@ -61,11 +29,6 @@ def split_files(folder, split, extension):
         raise InputError(f"{folder}: no such folder. Give one that holds train.tsv and dev.tsv")
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
     return sorted(map(regular, files))
-
-
-def one_line(text):
-    """A text in Unicode's NFC, its control characters and white space of any kind single spaces."""
-    return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())
 
 
 def strip_pair(pair):

@@ -2,11 +2,10 @@
 
 import sys
 
-from engine.detokenize import join_words
 from engine.errors import InputError
+from engine.plain_text import join_words, one_line
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
-from engine.text_files import one_line
 from notebooks.data_preparation import EOS, WordSegmenter, pad_rows
 from notebooks.transformer import greedy_search
 from notebooks.translation import ALPHA, beam_search

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from engine.corpus.pairs import load_data, read_tsv
 from engine.corpus.tokenizers import make_tokenizers
-from engine.detokenize import join_words
 from engine.errors import InputError
 from engine.loading import Share
 from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
+from engine.plain_text import LINE_BYTES, join_words, one_line
 from engine.run_config import RunConfig
-from engine.text_files import LINE_BYTES, one_line, read_lines
+from engine.text_files import read_lines
 from notebooks.data_preparation import (
     BOS,
     EOS,

@@ -27,15 +27,14 @@ from test_01_data_preparation import tricky
 import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
-from engine.detokenize import join_words
 from engine.errors import InputError
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from engine.export.tokenizer_files import export_tokenizer, names
+from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
-from engine.text_files import one_line
 from notebooks.data_preparation import (
     UNK,
     CharacterSegmenter,

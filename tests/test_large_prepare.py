@@ -309,7 +309,7 @@ def test_a_full_disk_and_a_killed_worker_are_one_line(
 
 
 def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("engine.text_files.LINE_BYTES", 8)
+    monkeypatch.setattr("engine.plain_text.LINE_BYTES", 8)
     (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
     assert list(raw_lines(tmp_path / "text")) == [b"1234567", b"", b"", b"short", b""]
 

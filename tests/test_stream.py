@@ -12,7 +12,8 @@ from conftest import ROOT
 
 import translate
 from engine.errors import InputError
-from engine.stream import END, collect, rounds, translate_lines
+from engine.plain_text import END, collect, rounds
+from engine.stream import translate_lines
 
 
 def test_a_line_is_answered_before_the_next_is_there():

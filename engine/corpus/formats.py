@@ -12,18 +12,13 @@ from multiprocessing import parent_process
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine import text_files
+from engine import plain_text
 from engine.corpus.pairs import parse_tsv, read_tsv
 from engine.errors import InputError
 from engine.files import regular
 from engine.languages import NAMES
-from engine.text_files import (
-    decode_line,
-    kept_pairs,
-    split_files,
-    split_lines,
-    strip_pair,
-)
+from engine.plain_text import decode_line, split_lines
+from engine.text_files import kept_pairs, split_files, strip_pair
 
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
@@ -77,7 +72,7 @@ def raw_lines(path):
             file = open(path, "rb")
         with file:
             for line in split_lines(file):
-                yield line if len(line) < text_files.LINE_BYTES else b""
+                yield line if len(line) < plain_text.LINE_BYTES else b""
     except OSError as error:
         raise damaged(path, error) if packed else error from None
 

@@ -50,7 +50,7 @@ def export(run, out, form, int8=False):
         write_json(temporary / "settings.json", settings)
         for name in ("run.py", "serve.py"):
             shutil.copyfile(PROGRAMS / name, temporary / name)
-        shutil.copyfile(ROOT / "engine" / "detokenize.py", temporary / "detokenize.py")
+        shutil.copyfile(ROOT / "engine" / "plain_text.py", temporary / "plain_text.py")
         shutil.copyfile(PROGRAMS / f"{form}_runtime.py", temporary / "runtime.py")
         temporary.rename(out)
     except OSError as error:

@@ -13,14 +13,13 @@ from pathlib import Path
 import torch
 
 from engine.attention_maps import attention_maps
-from engine.detokenize import CLOSING, OPENING
 from engine.errors import InputError
 from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
+from engine.plain_text import CLOSING, OPENING, one_line
 from engine.run_folder import RunFolder, is_the_box
-from engine.text_files import one_line
 from engine.translator import Translator
 from notebooks.data_preparation import (
     BOS,

@@ -5,7 +5,7 @@ import json
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import InputError
-from engine.text_files import one_line
+from engine.plain_text import one_line
 from notebooks.data_preparation import (
     CONTROL_TOKENS,
     TOKEN,

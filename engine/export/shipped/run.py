@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from detokenize import join_words
+from plain_text import join_words
 
 
 class Model:

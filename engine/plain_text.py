@@ -1,0 +1,127 @@
+"""Texts in and out: bytes become lines, a text one line, tokens a text.
+
+Exported folders have this file, so it imports Python's own library only.
+"""
+
+import queue
+import re
+import threading
+from unicodedata import normalize
+
+LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
+# a sign that is in both has no space on either side
+OPENING = set("([{“‘«¿¡$£€#/—")
+CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
+END = object()
+
+
+class InputError(Exception):
+    """A mistake in the user's input: a file, an option, a run folder.
+
+    It is printed in one line, which says what was wrong, where, and what to do. The exit status
+    is 2.
+    """
+
+
+def numbered_lines(file, name):
+    """Yields (line number from 1, text without its line end) of a buffered binary file, UTF-8.
+
+    Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
+    """
+    for number, line in enumerate(split_lines(file), start=1):
+        yield number, decode_line(line, name, number)
+
+
+def split_lines(file):
+    """Yields the lines of a buffered binary file, without LF; those with LINE_BYTES were longer."""
+    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
+    end = b"\r" if b"\r" in head[:-1] and b"\n" not in head else b"\n"
+    line = b""
+    while block := file.read1(LINE_BYTES):
+        *whole, line = (line + block).split(end)
+        for part in whole:
+            yield part[:LINE_BYTES]
+        line = line[: LINE_BYTES + 1]
+    if line:
+        yield line[:LINE_BYTES]
+
+
+def decode_line(line, path, number):
+    """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped.
+
+    Raises InputError for what is not UTF-8, and for the character NUL.
+    """
+    coding = "utf-8-sig" if number == 1 else "utf-8"
+    errors = "strict"
+    if len(line) == LINE_BYTES:
+        errors = "ignore"  # it may be cut inside a character
+    try:
+        if (place := line.find(b"\0")) >= 0:  # as in UTF-16
+            raise UnicodeDecodeError("utf-8", line, place, place + 1, "no text holds a NUL")
+        return line.decode(coding, errors).rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        where = f"{path}, line {number}, byte {error.start + 1}"
+        raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
+
+
+def one_line(text):
+    """A text in Unicode's NFC, its control characters and white space of any kind single spaces."""
+    return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())
+
+
+def join_words(tokens):
+    """The text of these tokens: no space before a closing mark or after an opening one.
+
+    Straight quotes open and close by turns; an odd single one is an apostrophe.
+    """
+    tokens = list(tokens)
+    text = ""
+    glue = True
+    counts = {'"': 0, "'": 0}
+    by_turns = {'"'} if tokens.count("'") % 2 else {'"', "'"}
+    for token in tokens:
+        opening = token in OPENING
+        closing = token in CLOSING
+        if token in by_turns:
+            counts[token] += 1
+            opening = counts[token] % 2 == 1
+            closing = not opening
+        text += token if glue or closing else " " + token
+        glue = opening
+    return text
+
+
+def rounds(lines, size=2000):
+    """Yields lists of what has been read since the last one: at least one line, at most `size`.
+
+    A thread reads `lines`, an iterator, at most `size` lines ahead. An error while reading is
+    raised after the lines before it.
+    """
+    waiting = queue.Queue(size)
+
+    def read():
+        try:
+            for line in lines:
+                waiting.put(line)
+            waiting.put(END)
+        except Exception as error:
+            waiting.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return collect(waiting, size)
+
+
+def collect(waiting, size):
+    """Yields the lists, from the queue that the thread fills."""
+    last = None
+    while last is None:
+        batch = [waiting.get()]
+        while len(batch) < size and not waiting.empty():  # nobody else takes from it
+            batch.append(waiting.get())
+        if batch[-1] is END or isinstance(batch[-1], Exception):
+            last = batch.pop()
+        if batch:
+            yield batch
+    if last is not END:
+        raise last
