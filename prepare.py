@@ -23,8 +23,8 @@ class PrepareCommand:
     settings: tyro.conf.OmitArgPrefixes[RunConfig]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
     data: Path = FOLDER
-    # preset, as in notebook 00; every option below changes one of its settings
-    config: str = "base"
+    # preset, as train.py's; every option below changes one of its settings
+    config: str = "small"
     start: Path | None = None  # with the tokenizers of this run, for train.py --start
     # processes; by default as many as processors and 2 GiB of memory allow, at most 4
     workers: int | None = None
@@ -32,7 +32,7 @@ class PrepareCommand:
 
 def prepare_command(argv):
     """Parses, prepares, and prints where the result is."""
-    command = parse_command(PrepareCommand, argv, "prepare.py", preset="base")
+    command = parse_command(PrepareCommand, argv, "prepare.py", preset="small")
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
     folder = prepare(command.data, command.settings, command.workers, tokenizers=tokenizers)
     print(f"prepared in {folder}")

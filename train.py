@@ -61,6 +61,8 @@ def plot_log(run, picture):
 @connected()
 def train_with(command):
     """Trains, and prints how it ended."""
+    if command.start and not command.run:
+        raise InputError("--start begins a run that is none of a preset: give it a --run")
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         plot_log(run, command.plot)

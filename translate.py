@@ -64,9 +64,10 @@ def translate_command(argv):
     run = command.run or default_run()
     if command.score:
         split = command.split or "test"
-        scores, *texts = score(run, command.score, split, beam_size, alpha, read_split)
-        print_scores(run, split, scores, *texts)
-        keep_scores(run, split, scores)
+        options = split, beam_size, alpha
+        scores, pairs, translations = score(run, command.score, *options, read_split)
+        print_scores(run, split, scores, pairs, translations)
+        keep_scores(run, command.score, split, pairs, scores, beam_size, alpha)
         if alpha == "auto":
             print_alpha(run)
         return 0

@@ -36,6 +36,17 @@ def without_docstrings(tree):
     return tree
 
 
+def code_digest(*paths):
+    """A digest of all code of modules and notebooks, docstrings and comments left out."""
+    parts = []
+    for path in paths:
+        source = path.read_text(encoding="utf-8")
+        if path.suffix == ".ipynb":
+            source = "\n".join(source for _, source in export_cells(path))
+        parts.append(ast.unparse(without_docstrings(ast.parse(source))))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def all_definitions():
     """`definitions` of every lesson that translating uses: {notebook: {name: digest}}."""
     paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))

@@ -124,6 +124,18 @@ def read_like(path, wanted):
     return tensors
 
 
+def weights_digest(path):
+    """A digest of the names and the numbers in a safetensors file.
+
+    Two equal runs have the same one, while their files differ in the order of the metadata.
+    """
+    total = hashlib.sha256()
+    for name, tensor in sorted(read_tensors(path).items()):
+        total.update(name.encode())
+        total.update(tensor.contiguous().view(torch.uint8).numpy())
+    return total.hexdigest()
+
+
 def made_for(config, source, target):
     """A digest of the settings and the vocabularies that weights belong to."""
     settings = [getattr(config, name) for name in MEANING]

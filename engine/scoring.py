@@ -1,10 +1,12 @@
 """How good a run's translations are: scores of a split, the length penalty, what is printed."""
 
+import hashlib
 import math
 import time
 from pathlib import Path
 
 import sacrebleu
+import torch
 from tqdm import tqdm
 
 from engine.checks import check_name
@@ -13,14 +15,15 @@ from engine.errors import InputError
 from engine.files import read_json, write_json
 from engine.plain_text import one_line
 from engine.run_folder import RunFolder, is_the_box
+from engine.run_log import now
 from engine.translator import Translator
-from notebooks.translation import bleu
+from notebooks.translation import ALPHA, bleu
 
 ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
 
 def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
-    """Translates a split greedily and with a beam, and measures both.
+    """Translates a split greedily and with a beam, and measures both; a beam of 1 is greedy.
 
     Returns (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
     alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
@@ -38,7 +41,7 @@ def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
         alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
         write_json(Path(run) / "search.json", {"alpha": alpha})
     sources, references = (list(side) for side in zip(*pairs))
-    for name, size in (("greedy", 1), ("beam", beam_size)):
+    for name, size in {"greedy": 1, **({"beam": beam_size} if beam_size > 1 else {})}.items():
         began = time.perf_counter()
         with tqdm(total=len(sources), unit="sentence") as bar:
             translations[name] = translator.translate(sources, size, alpha, bar=bar)
@@ -62,15 +65,29 @@ def measure(translations, references, language):
 
 
 def read_scores(run):
-    """The content of the run's `scores.json`: {split: scores}."""
+    """The content of the run's `scores.json`: what `keep_scores` has written."""
     path = Path(run) / "scores.json"
     return read_json(path) if path.exists() else {}
 
 
-def keep_scores(run, split, scores):
-    """Writes the scores of a split beside the others; not those of the box, which has its own."""
-    if not is_the_box(run):
-        write_json(Path(run) / "scores.json", {**read_scores(run), split: scores})
+def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
+    """Writes scores beside those of other data and of other searches; not of the box.
+
+    `scores.json`: {"DATA/SPLIT DIGEST": entry}. The digest is of the pairs, and an entry holds what
+    was measured, when and with what, and the scores of each search.
+    """
+    if is_the_box(run):  # it has its own
+        return
+    alpha = alpha if isinstance(alpha, float) else RunFolder(run).alpha(ALPHA)
+    names = {"beam": f"beam {beam_size}, alpha {alpha}"}
+    scores = {names.get(name, name): row for name, row in scores.items()}
+    digest = hashlib.sha256(repr(pairs).encode()).hexdigest()[:8]
+    data = Path(data).resolve().name
+    every = read_scores(run)
+    key = f"{data}/{split} {digest}"
+    about = {"data": data, "split": split, "pairs": len(pairs)}
+    about |= {"time": now(), "torch": torch.__version__}
+    write_json(Path(run) / "scores.json", {**every, key: {**every.get(key, {}), **about, **scores}})
 
 
 def choose_alpha(translator, pairs, beam_size):

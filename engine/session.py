@@ -18,7 +18,7 @@ from engine import checkpoints
 from engine.checkpoints import Progress, step_of
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
-from engine.model_files import made_for, save_tokenizer, write_tensors
+from engine.model_files import made_for, save_tokenizer, weights_digest, write_tensors
 from engine.precision import native_dtype
 from engine.processes import all_reduce_max, processes, wait_for_all
 from engine.run_folder import RunFolder, is_the_box
@@ -46,14 +46,16 @@ class TrainingSession:
     was begun with these settings and vocabularies; `session.config` holds its settings. Then
     `resume` goes on from the newest checkpoint, `add` and `log` note what training does, `keep` and
     `save` write weights. With several processes all call the same methods; the first one writes.
-    `on_log` is called with all records whenever there is a new one. Raises InputError when it is
-    another run, when another process trains there, or when the folder holds files of others.
+    `on_log` is called with all records whenever there is a new one; `start` is the path of the
+    weights that the run begins with, if it does. Raises InputError when it is another run, when
+    another process trains there, or when the folder holds files of others.
     """
 
-    def __init__(self, path, config, source, target, restart=False, on_log=None):
+    def __init__(self, path, config, source, target, restart=False, on_log=None, start=None):
         self.folder = RunFolder(path)
         self.config = config
         self.on_log = on_log
+        self.start = start and {"weights": str(start), "sha256": weights_digest(start)}
         self.tokenizers, self.restart = (source, target), restart
         self.checkpoints = self.folder.path / "checkpoints"
         self.log_file = Log(self.folder.path / "log.jsonl")
@@ -110,7 +112,7 @@ class TrainingSession:
         if (path / "model.safetensors").exists() or self.folder.checkpoints():
             hint = "Put it back, or begin anew with --restart"
             raise InputError(f"{path}: holds weights, and its config.json is missing. {hint}")
-        write_json(path / "made.json", what_makes_it())
+        write_json(path / "made.json", {**what_makes_it(), "start": self.start})
         for side, tokenizer in zip(("src", "tgt"), self.tokenizers):
             save_tokenizer(tokenizer, path / f"vocabulary.{side}.json")
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
@@ -123,6 +125,12 @@ class TrainingSession:
         if self.config.dtype == "auto":
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
+        begun = read_json(self.folder.path / "made.json").get("start", self.start)
+        if (begun or {}).get("sha256") != (self.start or {}).get("sha256"):
+            old_start, new_start = (
+                start["weights"] if start else "random ones" for start in (begun, self.start)
+            )
+            changed.append(f"the weights {old_start}, not {new_start}")
         for kept, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
             if kept.vocabulary.tokens != given.vocabulary.tokens:
                 changed.append(f"another {side} vocabulary, so other training text")

@@ -49,11 +49,12 @@ def run_training(
     if start:
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
-    with TrainingSession(run, config, source, target, restart, on_log) as session:
+    weights = Path(start) / "model.safetensors" if start else None
+    with TrainingSession(run, config, source, target, restart, on_log, weights) as session:
         config = session.config  # in it the data type "auto" has become a real one
         if session.writes:
             tell(data, config, (source, target), train_set, dev_set, model)
-        if start:
+        if start and not session.folder.checkpoints():
             tell_start(start, train_set, mean_loss(model, dev_set, config))
         sample = sample_of(train_set, len(dev_set))
 

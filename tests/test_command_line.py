@@ -39,16 +39,25 @@ def test_train_translate_and_score(small_data, tmp_path, capsys):
     assert translate.main([*score, "test"]) == 0
     output = capsys.readouterr().out
     assert len(re.findall(r"^  reference  ", output, re.M)) == 10
-    scores = json.loads((run / "scores.json").read_text())
-    assert scores.keys() == {"test"}
+    (scores,) = json.loads((run / "scores.json").read_text()).values()
+    assert (scores["data"], scores["split"], scores["pairs"]) == (small_data.name, "test", 20)
     names = "bleu chrf bleu_signature chrf_signature sentences_per_second"
-    assert scores["test"]["beam"].keys() == set(names.split())
-    bleu, chrf, signature, _, speed = (scores["test"]["greedy"][name] for name in names.split())
+    assert scores["beam 4, alpha 1.4"].keys() == set(names.split())
+    bleu, chrf, signature, _, speed = (scores["greedy"][name] for name in names.split())
     printed = output.splitlines()
     assert f"greedy  BLEU {bleu:5.2f}  chrF {chrf:5.2f}  {speed} sentences/s" in printed
     assert f"BLEU {signature}" in printed
-    assert translate.main([*score, "dev"]) == 0
-    assert json.loads((run / "scores.json").read_text()).keys() == {"test", "dev"}
+    other = tmp_path / "other" / small_data.name
+    other.mkdir(parents=True)
+    (other / "test.tsv").write_bytes((small_data / "dev.tsv").read_bytes())
+    options = ["--beam-size", "2", "--alpha", "0"]
+    assert translate.main([*score, "dev", *options]) == 0
+    assert translate.main([*score, "test", *options]) == 0
+    assert translate.main(["--run", str(run), "--score", str(other), *options]) == 0
+    entries = json.loads((run / "scores.json").read_text())
+    assert [key.split()[0].split("/")[1] for key in entries] == ["test", "dev", "test"]
+    searches = {"greedy", "beam 4, alpha 1.4", "beam 2, alpha 0.0"}
+    assert searches <= next(iter(entries.values())).keys()
 
 
 def test_the_length_penalty_that_dev_likes_best_is_kept(

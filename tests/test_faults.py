@@ -415,8 +415,10 @@ def test_scores_are_printed_and_then_kept_beside_the_others(capsys, small_data, 
     argv = ["--run", str(run), "--score", str(small_data), "--beam-size", "1"]
     monkeypatch.setattr(translate, "print_scores", print_meanwhile)
     assert translate.main(argv) == 0
-    assert json.loads((run / "scores.json").read_text()).keys() == {"dev", "test"}
-    assert "\nbeam    BLEU" in capsys.readouterr().out
+    first, second = json.loads((run / "scores.json").read_text())
+    assert (first, second.split()[0]) == ("dev", f"{small_data.name}/test")
+    output = capsys.readouterr().out
+    assert "\ngreedy  BLEU" in output and "\nbeam" not in output
     monkeypatch.setattr(translate, "print_scores", lambda *_: (run / "scores.json").write_text("["))
     assert translate.main(argv) == 2  # they are kept after they are printed
 

@@ -1,5 +1,7 @@
 """Going on with other data: `--start RUN`."""
 
+import shutil
+
 import pytest
 from conftest import DATA, TINY, assert_same_run, read_records
 
@@ -8,6 +10,7 @@ import train
 from engine.corpus import prepare as large
 from engine.corpus.pairs import load_data, read_tsv
 from engine.errors import InputError
+from engine.model_files import read_tensors, write_tensors
 from engine.options import parse_command
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
@@ -121,3 +124,18 @@ def test_a_command_starts_prepares_and_trains(
     assert f"begun with {finished_run}: unknown to it are" in capsys.readouterr().out
     assert len(list((tmp_path / "prepared").glob("*.lock"))) == 1  # what was prepared is trained on
     assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
+
+
+def test_a_run_begun_with_other_weights_is_another_run(finished_run, other_data, tmp_path):
+    """It would go on, or be finished already, and say that it began with these."""
+    run = tmp_path / "run"
+    other = shutil.copytree(finished_run, tmp_path / "other")
+    weights = read_tensors(other / "model.safetensors")
+    next(iter(weights.values())).add_(1)
+    write_tensors(other / "model.safetensors", weights)
+    run_training(other_data, CONFIG, run, start=finished_run)
+    run_training(other_data, CONFIG, run, start=shutil.copytree(finished_run, tmp_path / "same"))
+    for start in (other, None):
+        with pytest.raises(InputError, match="was begun with the weights .*, not (/|random)"):
+            run_training(other_data, CONFIG, run, start=start)
+    assert train.main(["--data", str(other_data), "--start", str(finished_run)]) == 2  # no --run

@@ -20,7 +20,7 @@ from engine.files import file_digest, read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
-from engine.scoring import score
+from engine.scoring import keep_scores, score
 from utils import ROOT
 
 DATA = ROOT / "data_small"
@@ -51,10 +51,10 @@ def make_model(run):
             "train.tsv": file_digest(DATA / "train.tsv"),
         },
     )
-    scores, _, _ = score(new, DATA)
+    scores, pairs, _ = score(new, DATA)
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine
-    write_json(new / "scores.json", {"test": scores})
+    keep_scores(new, DATA, "test", pairs, scores, beam_size=4)
     BOX.mkdir(exist_ok=True)
     for path in new.iterdir():
         path.replace(BOX / path.name)

@@ -54,16 +54,18 @@ from engine.corpus.formats import (
     read_split,
 )
 from engine.corpus.tokenizers import make_tokenizers
+from engine.definitions import code_digest
 from engine.errors import InputError
 from engine.files import write_json
 from engine.model_files import save_tokenizer, tokenizer_content
 from engine.text_files import check_file
+from notebooks import FOLDER as NOTEBOOKS
 from notebooks.data_preparation import encode_pairs, load_jieba
 from utils import ROOT
 
-# Of what is prepared: raise it when the same files and settings come to give other ids. A test
-# compares, so no folder that an older program has prepared is taken for a new one.
-VERSION = 2
+# what prepared data depend on besides files and settings: edit it, and they are prepared anew
+CODE = [NOTEBOOKS / "01_data_preparation.ipynb", ROOT / "engine" / "plain_text.py",
+        ROOT / "engine" / "text_files.py", *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
 FOLDER = ROOT / "data_large"
 PREPARED = FOLDER / "prepared"
 BLOCK_LINES = 1_000  # lines that a process cleans, and encodes, at a time
@@ -230,13 +232,14 @@ def encode_split(folder, path, keep, config, workers):
 
 
 def fingerprint(data, config, tokenizers=None):
-    """The name of a preparation, 16 hexadecimal digits of a digest: files, their names, settings.
+    """The name of a preparation, 16 hexadecimal digits of a digest.
 
-    Of the tokenizers too, where they are passed and not made from the data.
+    It is of the files, their names, the settings, the CODE, and of the tokenizers, where they are
+    passed and not made from the data.
     """
     names = "src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size"
     names += " max_length tie_embeddings"
-    parts = [VERSION, [getattr(config, name) for name in names.split()]]
+    parts = [code_digest(*CODE), [getattr(config, name) for name in names.split()]]
     parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
     for split in present_splits(data, config):
         paths = [path for file in find_files(data, split, config)[1] for path in file]
