@@ -65,6 +65,14 @@ def decode_line(line, path, number):
         raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
 
 
+def numbered_texts(texts):
+    """Yields (number from 1, text) of a program's arguments. InputError: one is no UTF-8."""
+    for number, text in enumerate(texts, start=1):
+        if any("\ud800" <= sign <= "\udfff" for sign in text):  # Python's stand-ins for bad bytes
+            raise InputError(f"text {number}: not UTF-8. Give it in a file by --input, or as UTF-8")
+        yield number, text
+
+
 def one_line(text):
     """A text in Unicode's NFC, its control characters and white space of any kind single spaces."""
     return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())

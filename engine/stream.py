@@ -6,7 +6,7 @@ import sys
 from tqdm import tqdm
 
 from engine.errors import InputError
-from engine.plain_text import one_line, rounds
+from engine.plain_text import numbered_texts, one_line, rounds
 from engine.text_files import read_lines
 
 
@@ -24,11 +24,9 @@ def translate_lines(load, texts=(), path=None):
         raise InputError("standard output is closed: give translations somewhere to go")
     if path and same_file(path, sys.stdout):
         raise InputError(f"{path}: would be read and written at once. Write to another file")
-    for number, text in enumerate(texts, start=1):
-        if any("\ud800" <= sign <= "\udfff" for sign in text):  # Python's stand-ins for bad bytes
-            raise InputError(f"text {number}: not UTF-8. Give it in a file by --input, or as UTF-8")
+    texts = list(numbered_texts(texts))
     total = sum(1 for _ in read_lines(path)) if path else None
-    lines = enumerate(texts, start=1) if texts else read_lines(path or sys.stdin.fileno())
+    lines = texts or read_lines(path or sys.stdin.fileno())
     waiting = rounds(lines)
     translate = load()
     shown = total and sys.stderr.isatty() and not sys.stdout.isatty()

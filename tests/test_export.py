@@ -13,6 +13,8 @@ import time
 import unicodedata
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import numpy as np
@@ -28,13 +30,17 @@ import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
+from engine.export import ctranslate2_form
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
+from engine.export.page_form import export_page
+from engine.export.shipped import serve as serve_program
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from engine.export.tokenizer_files import export_tokenizer, names
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
+from notebooks import translation
 from notebooks.data_preparation import (
     UNK,
     CharacterSegmenter,
@@ -190,6 +196,55 @@ def test_a_closed_standard_input_is_no_traceback(folders):
     options = dict(cwd=folders / "ctranslate2", capture_output=True, encoding="utf-8")
     done = subprocess.run(command, env={**os.environ, "PYTHONUTF8": "1"}, **options)
     assert (done.returncode, done.stdout, done.stderr) == (0, "他拉小提琴。\n", "")
+
+
+def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_torch):
+    """A byte order mark, old line ends, decomposed letters, and lines before a wrong byte."""
+    lines = ["The cafe\u0301 is open.", "He plays the violin.", "", "We play football."]
+    composed = [unicodedata.normalize("NFC", line) for line in lines]
+    greedy = load_pretrained().translate(composed, beam_size=1)
+    run_py = folders / "ctranslate2" / "run.py"
+    for end in ("\n", "\r\n", "\r"):
+        text = "\ufeff" + end.join(lines) + end
+        (tmp_path / "in.txt").write_text(text, encoding="utf-8", newline="")
+        programs = [ROOT / "translate.py", "--run", BOX, "--input", tmp_path / "in.txt"], [run_py]
+        done = [run_python(*program, "--beam-size", 1, stdin=text) for program in programs]
+        assert [outcome(one) for one in done] == [(0, greedy, "")] * 2
+        status, answer = ask(service, {**GOOD, "q": text.removesuffix(end)})
+        assert len(answer["translatedText"].split("\n")) == 4 and "\ufffd" not in str(answer)
+    for wrong in (b"Good morning.\nHe \xff\n", b"Good morning.\nG\0o\0"):
+        command = [sys.executable, run_py]
+        done = subprocess.run(command, input=wrong, capture_output=True, timeout=60)
+        assert done.stdout.decode() == load_pretrained().translate(["Good morning."])[0] + "\n"
+        assert b"standard input, line 2, byte" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+def test_a_pipe_that_stays_open_is_answered(folders):
+    command = [sys.executable, folders / "ctranslate2" / "run.py"]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdin.write("He plays the violin.\n")
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.stdin.close()
+    assert first == "他拉小提琴。\n"
+
+
+def test_an_edited_search_is_refused(tmp_path, monkeypatch):
+    """Each form has a search of its own, which follows no edit."""
+    monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
+    for form in ("onnx", "page"):
+        with pytest.raises(InputError, match="would translate|beam of '"):
+            export(BOX, tmp_path / form, form) if form == "onnx" else export_page(
+                BOX, tmp_path / form
+            )
+    monkeypatch.setattr(CharacterSegmenter, "join", lambda self, tokens: " ".join(tokens))
+    with pytest.raises(InputError, match="with a beam of 1"):
+        export(BOX, tmp_path / "ctranslate2", "ctranslate2")
+    monkeypatch.setattr(ctranslate2_form, "edited_names", lambda: ["pick"])
+    with pytest.raises(InputError, match="no edit of pick"):
+        export(BOX, tmp_path / "ctranslate2", "ctranslate2")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_words_are_joined_as_here(folders, pairs, monkeypatch):
@@ -350,6 +405,7 @@ WRONG = [
     ({**GOOD, "q": "word " * 61}, 400, "at most 60"),
     ({**GOOD, "q": ["a"] * (MOST_TEXTS + 1)}, 400, "several requests"),
     (b'{"q": "\\ud800", "source": "en", "target": "zh"}', 400, "half a character"),
+    ({**GOOD, "q": "a\0b"}, 400, "the character NUL"),
     ([1], 400, "no JSON object"),
     (b"[" * 100_000, 400, "neither JSON nor a form"),
     (b'{"q": "\xff"}', 400, "neither JSON nor a form"),
@@ -376,6 +432,45 @@ def test_a_slow_client_holds_up_nobody(service):
     with socket.create_connection((host, int(port))) as slow:
         slow.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
         assert ask(service, GOOD)[0] == 200
+
+
+def test_heads_that_never_end_and_many_of_one_address_are_closed(monkeypatch, caplog):
+    monkeypatch.setattr(serve_program, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(serve_program, "MOST_OF_ONE", 4)
+    settings = {"languages": {"en": "English", "zh": "Chinese"}, "max_length": 9}
+    model = SimpleNamespace(settings=settings, length=len, translate=lambda texts: texts)
+    port = free_port()
+    threading.Thread(
+        target=serve_program.serve, args=(model, "127.0.0.1", port), daemon=True
+    ).start()
+    address = f"http://127.0.0.1:{port}"
+
+    def connect(head):
+        for _ in range(100):
+            with suppress(ConnectionRefusedError):
+                client = socket.create_connection(("127.0.0.1", port), timeout=5)
+                client.sendall(head)
+                return client
+            time.sleep(0.05)
+
+    def is_closed(client):
+        with suppress(ConnectionResetError):
+            return client.recv(1) == b""
+        return True
+
+    head = b"POST /translate HTTP/1.1\r\nHost: a\r\n"
+    connect(head + b"Content-Length: 100\r\n\r\n{").close()  # it leaves in the midst of its body
+    clients = [connect(head) for _ in range(4)]
+    assert is_closed(connect(head))  # one too many
+    assert all(map(is_closed, clients))  # after HEAD_SECONDS
+    assert ask(address, GOOD) == (200, {"translatedText": "Hi."})
+    slow = connect(head)
+    for part in (b"Content-Type: application/json\r\n", b"Content-Length: 2\r\n"):
+        time.sleep(0.3)
+        with suppress(OSError):
+            slow.sendall(part)
+    assert is_closed(slow)  # a head in many parts gets no more time
+    assert "Exception" not in caplog.text
 
 
 def test_what_waits_is_translated_together_and_no_more_than_can_wait():

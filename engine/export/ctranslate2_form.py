@@ -10,10 +10,13 @@ import random
 
 import torch
 
+from engine.definitions import edited_names
 from engine.errors import InputError
 from engine.export.tokenizer_files import names
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 from notebooks.positional_encoding import sinusoids
+
+SEARCH = {"beam_search", "length_penalty", "pick", "hypotheses"}  # of notebook 16
 
 
 def copy_to_ctranslate2(spec, layer):
@@ -58,6 +61,9 @@ def export_ctranslate2(config, source, target, model, folder, int8=False):
     except ModuleNotFoundError:
         raise InputError("CTranslate2 is not installed. Try: pip install ctranslate2") from None
 
+    if edited := SEARCH & set(edited_names()):
+        message = f"CTranslate2 has a beam search of its own and follows no edit of {min(edited)}"
+        raise InputError(f"{message}. Use translate.py --serve")
     model = model.cpu().eval()
     sides = names(source), names(target)
     for quantization in (None, "int8")[: 1 + int8]:
@@ -113,4 +119,4 @@ def compare(model, sides, folder):
     theirs = torch.tensor([result.log_probs for result in results])
     if not (ours - theirs).abs().max() < 0.01 * ours.abs().mean():
         message = "CTranslate2 computes something else than this model, perhaps a class was edited"
-        raise InputError(f"{message}. Try: --form onnx, which follows every class")
+        raise InputError(f"{message}. Try: --form onnx, which follows every class of the model")

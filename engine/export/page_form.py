@@ -14,6 +14,7 @@ import torch
 
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
+from engine.export.proof import made_up_sentences
 from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
@@ -191,9 +192,8 @@ def shown(run, translator):
 
 
 def compared_sentences(translator, examples):
-    """What both compute: the examples, and the vocabulary's tokens in rows, 20 to 30 texts."""
-    tokens = translator.source.vocabulary.tokens
-    return examples + [" ".join(tokens[start : start + 8]) for start in range(0, 160, 8)]
+    """What both compute: the examples, and rows of tokens, more than 40 texts."""
+    return examples + made_up_sentences(translator.source)
 
 
 def page():
@@ -232,7 +232,7 @@ def compare(translator, file, sentences):
 def differs(where):
     """Why no page is made."""
     message = "the page would compute something else than this model, perhaps a class was edited"
-    return f"{message} ({where}). Try: --form onnx, which follows every class"
+    return f"{message} ({where}). Try: --form onnx, which follows every class of the model"
 
 
 def reference_results(translator, sentence):
@@ -243,7 +243,9 @@ def reference_results(translator, sentence):
     batch = Batch.collate([(ids, [BOS, *written])])
     parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
     maps = attention_maps(model, *parts)
-    results = {"ids": ids, "written": written, "text": translator.target.decode(written)}
+    results = {"ids": ids, "written": written}
+    for name, size in (("text", 1), ("beam", 4)):
+        (results[name],) = translator.translate([sentence], beam_size=size)
     results["logits"] = model(*parts)[0, -1, EOS:].tolist()
     for kind, stack in maps.items():  # (layers, 1, H, Tq, Tk), of which a row sees the first ones
         rows = stack[:, 0].transpose(1, 2).tolist()

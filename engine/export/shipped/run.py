@@ -6,12 +6,11 @@ libraries tokenizers and the engine of `settings.json`, ctranslate2 or onnxrunti
 
 import argparse
 import hashlib
-import itertools
 import json
 import sys
 from pathlib import Path
 
-from plain_text import join_words
+from plain_text import InputError, join_words, numbered_lines, numbered_texts, one_line, rounds
 
 
 class Model:
@@ -70,17 +69,16 @@ def main():
     if not 1 <= options.beam_size <= 100:
         parser.error("--beam-size must be from 1 to 100")
     try:
-        for stream in filter(None, (sys.stdin, sys.stdout)):  # None: closed
-            stream.reconfigure(encoding="utf-8")
+        if sys.stdout:  # None: closed
+            sys.stdout.reconfigure(encoding="utf-8")
         model = Model()
-        lines = iter(options.text or sys.stdin or ())
-        first = 1
-        together = (
-            1 if sys.stdin and sys.stdin.isatty() else 1000
-        )  # lines that are read before they are answered
-        while block := list(itertools.islice(lines, together)):
-            print(*model.translate(block, options.beam_size, first=first), sep="\n", flush=True)
-            first += len(block)
+        lines = numbered_texts(options.text)
+        if sys.stdin and not options.text:
+            lines = numbered_lines(sys.stdin.buffer, "standard input")
+        for batch in rounds(lines):  # each line is answered as it comes, many together
+            numbers, texts = zip(*batch)
+            translations = model.translate(texts, options.beam_size, first=numbers[0])
+            print(*map(one_line, translations), sep="\n", flush=True)
     except BrokenPipeError:
         return 141
     except KeyboardInterrupt:
@@ -88,7 +86,10 @@ def main():
     except ModuleNotFoundError as error:
         print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
         return 2
-    except Exception as error:  # a damaged folder, a wrong byte: told in one line
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:  # a damaged folder: told in one line
         print(f"error: {type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
         return 2
     return 0

@@ -10,6 +10,7 @@ Requests that come together are translated together: `Together` takes what waits
 import argparse
 import asyncio
 import json
+import re
 import socket
 import sys
 from contextlib import asynccontextmanager
@@ -19,6 +20,9 @@ MOST_BYTES = 1_000_000  # of a request
 MOST_TEXTS = 200  # lines of a request
 MOST_WAITING = 1000  # lines of all requests; who comes then is told to come again
 SECONDS = 30  # that a client may take to send its request
+HEAD_SECONDS = 10  # that it may take for the head of it, its first lines
+MOST_CONNECTIONS = 1000
+MOST_OF_ONE = 300  # connections of one address: a class behind one router fits in
 BATCH = 64  # lines that are translated together
 
 
@@ -99,7 +103,7 @@ def lines_of(fields, languages, length, longest):
             raise Refused(400, message)
     if fields.get("format", "text") != "text":
         raise Refused(400, "format must be text")
-    lines = [text.split("\n") for text in texts]
+    lines = [re.split("\r\n?|\n", text.removeprefix("\ufeff")) for text in texts]
     if sum(map(len, lines)) > MOST_TEXTS:
         raise Refused(400, f"q has more than {MOST_TEXTS} lines: ask in several requests")
     for number, text in enumerate(texts, start=1):
@@ -107,6 +111,8 @@ def lines_of(fields, languages, length, longest):
             text.encode()
         except UnicodeError:
             raise Refused(400, f"text {number} holds half a character") from None
+        if "\0" in text:
+            raise Refused(400, f"text {number} holds the character NUL, as no text does")
     for number, text in enumerate(lines, start=1):
         tokens = max(map(length, text))
         if tokens > longest:
@@ -119,6 +125,7 @@ def make_app(model):
     """The application: `model` has translate(texts), length(text) and settings as in run.py."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
@@ -166,8 +173,34 @@ def make_app(model):
         Route("/translate", translate, methods=["POST"]),
         Route("/languages", languages),
     ]
-    handlers = dict.fromkeys((Refused, TimeoutError, HTTPException), refuse)
+    handlers = dict.fromkeys((Refused, TimeoutError, ClientDisconnect, HTTPException), refuse)
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def impatient_protocol():
+    """uvicorn's HTTP, which waits for the head of a request for ever; this one closes."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            self.deadline = self.loop.call_later(HEAD_SECONDS, transport.close)
+            clients = [one.client for one in self.connections if one.client and self.client]
+            if sum(client[0] == self.client[0] for client in clients) > MOST_OF_ONE:
+                transport.close()
+
+        def data_received(self, data):
+            super().data_received(data)
+            if self.cycle and not self.cycle.response_complete:  # a whole head has come
+                self.deadline.cancel()
+            elif self.deadline.cancelled():  # a further request, of which a part has come
+                self.deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+        def connection_lost(self, exc):
+            self.deadline.cancel()
+            super().connection_lost(exc)
+
+    return Impatient
 
 
 def serve(model, host, port):
@@ -176,9 +209,10 @@ def serve(model, host, port):
 
     config = uvicorn.Config(
         make_app(model),
+        http=impatient_protocol(),
         log_level="warning",
         timeout_graceful_shutdown=SECONDS,
-        limit_concurrency=1000,
+        limit_concurrency=MOST_CONNECTIONS,
     )
     server = uvicorn.Server(config)
     with socket.create_server((host, port)) as listening:
