@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
 LIMIT = 60  # seconds for one exercise, and for importing one notebook
-MEMORY = 32 << 30  # bytes of address space for a notebook, of which PyTorch alone maps several
+# bytes of address space for a notebook: what the machine has, though PyTorch alone maps several GB
+MEMORY = 32 << 30
+if hasattr(os, "sysconf"):
+    MEMORY = max(8 << 30, min(MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
 LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it whole or not at all
 # Windows has neither SIGHUP nor a mask, which a new process inherits
 STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
