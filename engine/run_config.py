@@ -13,6 +13,7 @@ RUN_PRESETS = {
     "subwords": dict(keep="average", checkpoints=6),
     "base": dict(eval_steps=1000, patience=4, keep="average", checkpoints=5),
 }
+SMALLEST_SUBWORDS = 260  # tokens: every byte and the control tokens
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class RunConfig(Config):
         if self.tie_embeddings == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
             wanted = "three-way sharing needs subwords on both sides or on neither"
             raise InputError(f"{wanted}: change one segmentation")
+        if "subwords" in kinds and self.max_vocab_size <= SMALLEST_SUBWORDS:
+            wrong = f"max_vocab_size is {self.max_vocab_size}: subwords begin with all 256 bytes"
+            raise InputError(f"{wrong}. Give a number above {SMALLEST_SUBWORDS}")
         try:
             super().__post_init__()
         except ValueError as error:
