@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and JSON that is checked as it is read."""
 
+import errno
 import hashlib
 import json
 import os
@@ -65,6 +66,12 @@ def private_folder():
         return folder
     except (OSError, RuntimeError):  # no home, or it cannot be written to
         return Path(tempfile.mkdtemp())
+
+
+def what_to_do(error):
+    """What to do about an OSError while writing."""
+    full = error.errno in (errno.ENOSPC, errno.EFBIG)
+    return "Make room and start again" if full else "Give another place"
 
 
 def read_json(path):

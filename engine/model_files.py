@@ -12,6 +12,7 @@ import safetensors.torch
 import tokenizers
 import torch
 
+from engine.definitions import edited_names
 from engine.errors import InputError
 from engine.files import read_json, regular, write_json, write_whole
 from notebooks.data_preparation import (
@@ -117,6 +118,8 @@ def read_like(path, wanted):
         )
         if stored != shape:
             mismatch = f"{name} is {stored} in the file, {shape} in the model"
+            if names := edited_names():
+                mismatch += f" (edited were {', '.join(names)})"
             raise InputError(f"{path}: does not match config.json: {mismatch}")
         if not (tensors[name].is_floating_point() and tensors[name].float().isfinite().all()):
             hint = "Take a whole copy of it, or train again"

@@ -79,6 +79,9 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
         f"vocabularies of {source} and {target} tokens, {size:,} parameters, "
         f"{config.dtype} on {device()}"
     )
+    if config.schedule == "linear" and 2 * config.warmup_steps > config.steps + 1:
+        shorter = f"shortened to half of the {config.steps:,} steps"
+        print(f"a warm-up of {config.warmup_steps:,} steps is {shorter}")
 
 
 def take_weights(model, start, run, config, source, target):

@@ -44,8 +44,10 @@ class Translator:
 
         An empty sentence returns an empty one. One that is too long is cut; stderr says which, the
         first of them being line `first`. `bar` is of tqdm and counts sentences. Raises InputError
-        for weights with which the model gives no probabilities.
+        for weights with which the model gives no probabilities, TypeError for a single text.
         """
+        if isinstance(sentences, str):  # would be taken for a list of characters
+            raise TypeError("give a list of sentences, as in translate([sentence])")
         alpha = self.alpha if alpha is None else alpha
         rows = self.source.encode_batch([one_line(sentence) for sentence in sentences])
         for number, ids in enumerate(rows, start=first):

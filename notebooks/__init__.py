@@ -14,12 +14,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
+MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE)  # however it is spelt
 
 
 def export_cells(path):
     """The export cells of the notebook at ``path``: a list of (cell number counted from 0, source).
 
-    Raises ImportError, naming the notebook, when the file is not a notebook.
+    Raises ImportError, naming the notebook, when the file is not a notebook, and the cell, when the
+    mark is not its first line or is spelt otherwise.
     """
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -31,11 +33,12 @@ def export_cells(path):
         raise ImportError(
             f"{path.name} is not a notebook ({error}): is it cut short, or not valid JSON?"
         ) from None
-    return [
-        (number, text)
-        for number, kind, text in sources
-        if kind == "code" and text.startswith(EXPORT)
-    ]
+    code = [(number, text) for number, kind, text in sources if kind == "code"]
+    for number, text in code:
+        if MARK.search(text) and not text.startswith(f"{EXPORT}\n"):
+            wrong = f"{path.name}, cell {number}: its mark is no first line, or spelt otherwise"
+            raise ImportError(f"{wrong}. The cell must begin with {EXPORT!r}")
+    return [(number, text) for number, text in code if text.startswith(EXPORT)]
 
 
 def explain_syntax_error(error, path, cells):

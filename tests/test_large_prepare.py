@@ -200,7 +200,9 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
 
 
 def test_json_lines_that_hold_no_pair_are_skipped_and_reported(tmp_path, capsys):
-    good = ['{"en": "One.", "zh": "一。"}', '{"english": "Two!", "chinese": "二！"}'] * 3
+    good = ['{"en": "One.", "zh": "一。"}', '{"english": "Two!", "chinese": "二！"}'] * 2
+    good += ['{"en": "One.", "zh": "一。", "translation": null}']
+    good += ['{"en": null, "english": "Two!", "zh": "二！"}']
     bad = ["not json", "[1]", '{"en": 5, "zh": "二"}', '{"en": "only"}', '{"translation": 3}']
     (tmp_path / "dev.jsonl").write_text("\n".join(good + bad), encoding="utf-8")
     assert read_split(tmp_path, "dev", RunConfig()) == [("One.", "一。"), ("Two!", "二！")] * 3
@@ -242,7 +244,7 @@ DAMAGED = "cut short or damaged"
         ({"train.tsv.gz": b"no gzip\n"}, f"train.tsv.gz: {DAMAGED}"),
         ({"train.parquet": b"no parquet"}, f"train.parquet: {DAMAGED}"),
         ({"train.parquet": parquet(en=["One."], zh=NOT_UTF8)}, f"train.parquet: {DAMAGED}"),
-        ({"train.parquet": parquet(en=["One."], zh=[1])}, "train.parquet: no line holds a pair"),
+        ({"train.parquet": parquet(en=["One."], zh=[1])}, "column zh holds no texts: int64"),
         ({"train.parquet": parquet(en=NONE, zh=NONE)}, "train.parquet: the file is empty"),
         ({"train.parquet": parquet(translation=[OTHERS])}, "translation.german, not en and zh"),
         ({"train.tsv": GOOD + b"bad \xff\t.\n"}, "train.tsv, line 2001, byte 5: not UTF-8. Save"),

@@ -128,6 +128,13 @@ def end_with_parent():
     threading.Thread(target=follow, daemon=True).start()
 
 
+def is_text(kind):
+    """Whether a column of this type holds texts: plain, large, views, or in a dictionary."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null
+    return any(test(kind) for test in tests)
+
+
 def table_rows(path, config):
     """Yields [source, target] of a table, None for what is no text.
 
@@ -153,6 +160,11 @@ def table_rows(path, config):
                 raise InputError(
                     f"{path}: has the columns {columns}, not {wanted}, alone or in `translation`"
                 )
+            for column in columns:
+                if not is_text(table[column].type):
+                    raise InputError(
+                        f"{path}: column {column} holds no texts: {table[column].type}"
+                    )
             for row in zip(*(table[column].to_pylist() for column in columns)):
                 yield [text if isinstance(text, str) else None for text in row]
     except BrokenProcessPool:
@@ -180,8 +192,8 @@ def read_json_pair(line, config):
     """
     try:
         row = json.loads(line)
-        row = row.get("translation", row)
-        sides = [row.get(code, row.get(NAMES.get(code))) for code in (config.src, config.tgt)]
+        row = row["translation"] if isinstance(row.get("translation"), dict) else row
+        sides = [row.get(code) or row.get(NAMES.get(code)) for code in (config.src, config.tgt)]
         "".join(sides).encode()  # fails for half a character, which JSON can spell
         return tuple(sides)
     except (ValueError, AttributeError, TypeError, RecursionError):

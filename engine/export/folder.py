@@ -12,7 +12,7 @@ from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.onnx_form import export_onnx
 from engine.export.proof import prove
 from engine.export.tokenizer_files import export_tokenizer
-from engine.files import file_digest, fresh_name, write_json, write_whole
+from engine.files import file_digest, fresh_name, what_to_do, write_json, write_whole
 from engine.languages import name_of
 from engine.translator import Translator, has_spaces
 from utils import ROOT
@@ -69,6 +69,6 @@ def export(run, out, form, int8=False):
         shutil.rmtree(temporary / "__pycache__", ignore_errors=True)
         temporary.rename(out)
     except OSError as error:
-        raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
+        raise OSError(f"{out}: could not be written ({error}). {what_to_do(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -50,7 +50,13 @@ class Writing(nn.Module):
 
 def weights_of(stack, kind):
     """The attention weights of the last call, of all layers: (layers, B, H, Tq, Tk)."""
-    return torch.stack([getattr(layer, kind).weights for layer in stack.layers])
+    weights = [getattr(layer, kind).weights for layer in stack.layers]
+    if None in weights:
+        raise InputError(
+            "the attention of lesson 04 keeps no self.weights, which --form onnx writes: "
+            "MultiHeadAttention.forward was edited. Keep them, or use translate.py --serve"
+        )
+    return torch.stack(weights)
 
 
 @torch.no_grad()

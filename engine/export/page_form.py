@@ -16,7 +16,7 @@ from engine.attention_maps import attention_maps
 from engine.errors import InputError
 from engine.export.proof import made_up_sentences
 from engine.export.tokenizer_files import BLANKS, names, translated
-from engine.files import fresh_name, read_json, write_whole
+from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.plain_text import CLOSING, OPENING, one_line
@@ -80,7 +80,7 @@ def export_page(run, out):
         shutil.rmtree(out, ignore_errors=True)
         temporary.rename(out)
     except OSError as error:
-        raise OSError(f"{out}: could not be written ({error}). Make room and start again") from None
+        raise OSError(f"{out}: could not be written ({error}). {what_to_do(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -36,6 +36,8 @@ class Model:
 
     def translate(self, texts, beam_size=4, batch_size=32, first=1):
         """One translation for each text, the first of which is line `first`."""
+        if isinstance(texts, str):  # would be taken for a list of characters
+            raise TypeError("give a list of texts, as in translate([text])")
         longest = self.settings["max_length"]
         written = [""] * len(texts)
         rows = [encoding.ids for encoding in self.source.encode_batch(texts)]
