@@ -75,8 +75,8 @@ student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project
 	$(BIN)/python tools/student.py "$(OUT)" $(if $(LANGUAGE),--language $(LANGUAGE))
 
 COPIES ?= copies/*/
-grade: .venv/ready  ## run the exercises of the filled copies COPIES; FOLDER/notebooks holds a copy's notebooks
-	$(BIN)/python tools/grade.py $(COPIES)
+grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all lessons or ONLY="03 04"; FOLDER/notebooks holds a copy's notebooks
+	$(BIN)/python tools/grade.py $(COPIES) $(if $(ONLY),--only $(ONLY))
 
 pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
 	$(BIN)/python tools/pages.py $(if $(SOLUTIONS),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")

@@ -218,6 +218,12 @@ def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     fill(odd, LAYER_NORM, stated(LAYER_NORM, 1, raises), None)
     (odd / "notebooks" / f"{SUBLAYER}.ipynb").write_text("\x1b[31m")
     table = tmp_path / "grades.csv"
+    page = tmp_path / "grades.html"
+    # a solution in a cell of one's own, and a line that is no Python
+    (own,) = [source for source in solutions(FEED_FORWARD)[:1]]
+    shutil.copy(original / "notebooks" / f"{FEED_FORWARD}.ipynb", odd / "notebooks")
+    edit(odd, FEED_FORWARD, lambda cells: cells.append(nbformat.v4.new_code_cell(own)))
+    fill(odd, FEED_FORWARD, None, "raise KeyError('mine')\n")
     before = sorted(original.rglob("*"))
     assert grade.main([str(original), str(odd), "--out", str(table)]) == 0
     assert sorted(original.rglob("*")) == before
@@ -226,7 +232,14 @@ def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     assert "The class: 2 students" in printed
     rows = list(csv.DictReader(written.splitlines()))
     assert len(rows) == 70 and {row["result"] for row in rows[:35]} == {"not filled yet"}
-    assert list(rows[11].values()) == [str(original), LAYER_NORM, "2", "not filled yet", ""]
+    assert list(rows[11].values()) == [original.name, LAYER_NORM, "2", "not filled yet", ""]
+    assert "Another cell defines" in printed
+    assert "(before it a line of the answer failed: KeyError: 'mine')" in printed
+    fill(odd, LAYER_NORM, "x = 1\ny = = 2\n", None)
+    assert grade.main([str(odd), "--only", "05", "--out", str(page)]) == 0
+    only = capsys.readouterr().out
+    assert "Line 2 is no Python (invalid syntax): y = = 2" in only and "06" not in only
+    assert page.read_text(encoding="utf-8-sig").count("<td") == 3  # two exercises and their sum
     for text in (printed, written):
         assert r"It stopped with SystemExit: \ud800 [31m red" in text
         assert "\x1b" not in text
@@ -407,7 +420,6 @@ def test_grading_is_in_utf_8_and_waits_for_no_half_a_message(original, tmp_path)
         f"{LAYER_NORM} 1 right",
         f"{LAYER_NORM} 2 not yet It stopped with KeyError: '√'",
         f"{SUBLAYER} 1 not yet It sent no verdict",
-        f"{SUBLAYER} 2 not filled yet",
     ], done.stderr
 
 

@@ -5,22 +5,41 @@ How an answer meets its check, and what that guards against, stands in grading.p
 
 import argparse
 import csv
+import html
 import io
 import os
 import signal
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+import nbformat
 
 if __name__ == "__main__":  # a grading process imports the student's `notebooks`
     from engine.errors import run_command  # first: Ctrl-C is one line from here
 
-from grading import NOTEBOOKS, STOPS, answers, exercises, not_importable, run_tasks
+from grading import (
+    NOTEBOOKS,
+    STOPS,
+    answers,
+    defined_elsewhere,
+    exercises,
+    not_importable,
+    other_cells,
+    run_tasks,
+    stop_all,
+    stopping,
+)
 
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
 SIGNS = dict(zip(RESULTS, "+-.?"))  # of a result in the table of the class
+STYLE = """<!doctype html><meta charset="utf-8"><title>The class</title>
+<style>td, th { padding: 0 .4em; text-align: center } table { border-collapse: collapse }
+tr { border-top: 1px solid #ccc }</style>"""
 MISSED = 5  # exercises that the class is told about
 
 
@@ -34,12 +53,12 @@ class Grade(NamedTuple):
     hint: str = ""
 
 
-def grade(folder):
-    """The grades of one copy, of all exercises of the course, in their order."""
+def grade(folder, notebooks=None):
+    """The grades of one copy, of all exercises of these notebooks or of all, in their order."""
     place = folder.resolve()
     refused = not_importable(place)
     grades = []
-    for path in NOTEBOOKS:
+    for path in notebooks or NOTEBOOKS:
         try:
             tasks = answers(place, path)
         except Exception as error:  # a copy's file may be anything
@@ -52,10 +71,17 @@ def grade(folder):
 
 def verdicts(place, path, tasks, refused):
     """Yields the verdict on each task of a notebook; what is still the hole is not run."""
-    blank = [task.answer.split() == one.hole.split() for task, one in zip(tasks, exercises(path))]
+    ours = exercises(path)
+    blank = [task.answer.split() == one.hole.split() for task, one in zip(tasks, ours)]
     run = run_tasks(place, [task for task, empty in zip(tasks, blank) if not empty], refused)
-    for empty in blank:
-        yield "not filled yet" if empty else next(run)
+    course = other_cells(nbformat.read(path, as_version=4).cells) + [one.check for one in ours]
+    for task, one, empty in zip(tasks, ours, blank):
+        if not empty:
+            yield next(run)
+        elif names := defined_elsewhere(task, one.hole, course):
+            yield f"not filled yet. Another cell defines {', '.join(names)}: it belongs here"
+        else:
+            yield "not filled yet"
 
 
 def to_grade(folder, notebook, number, text):
@@ -78,18 +104,62 @@ def cell(value):
 
 
 def print_table(folder, grades):
-    """Prints one copy's grades and their totals."""
+    """Prints one copy's grades, without those of empty exercises, and the totals."""
     print(clean(folder))
     for _, notebook, number, result, hint in grades:
-        print(f"  {notebook:24} {number}  {result:14}  {hint}".rstrip())
+        if result != "not filled yet" or hint:
+            print(f"  {notebook:24} {number}  {result:14}  {hint}".rstrip())
     counts = Counter(grade.result for grade in grades)
     totals = ", ".join(f"{counts[result]} {result}" for result in RESULTS)
     print(f"  {len(grades)} exercises: {totals}\n", flush=True)
 
 
+def names_of(folders):
+    """What copies are called: their folders' names, or their paths where two have one name."""
+    names = [folder.resolve().name for folder in folders]
+    return names if len(set(names)) == len(names) else folders
+
+
+def html_table(grades):
+    """The class as a page: a row for each student, a column for each exercise."""
+    columns = list(dict.fromkeys((one.notebook, one.exercise) for one in grades))
+    rows = {}
+    for one in grades:
+        rows.setdefault(one.folder, {})[one.notebook, one.exercise] = one
+    head = "".join(f"<th>{notebook[:2]}.{number}" for notebook, number in columns)
+    lines = [STYLE, f"<table><tr><th>{head}<th>right"]
+    for name, results in rows.items():
+        cells = [results[column] for column in columns]
+        right = sum(one.result == "right" for one in cells)
+        signs = "".join(f'<td title="{html.escape(one.hint)}">{SIGNS[one.result]}' for one in cells)
+        lines.append(f"<tr><th>{html.escape(name)}{signs}<td>{right}")
+    legend = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
+    return "\n".join([*lines, f"</table><p>{legend}; point at a sign for the hint"])
+
+
 def count_missed(grades):
     """How many of these answers are wrong."""
     return sum(one.result == "not yet" for one in grades)
+
+
+def csv_table(grades):
+    """The grades as a table for spreadsheets."""
+    table = io.StringIO(newline="")
+    rows = [[cell(value) for value in grade] for grade in grades]
+    csv.writer(table).writerows([Grade._fields, *rows])
+    return table.getvalue()
+
+
+def grade_all(folders, notebooks):
+    """Yields the grades of each copy, in their order; two copies are graded at the same time."""
+    stopping.clear()
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            yield from pool.map(partial(grade, notebooks=notebooks), folders)
+        except (Exception, KeyboardInterrupt, SystemExit):
+            stop_all()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def print_class(grades):
@@ -134,7 +204,10 @@ def main(arguments=None):
         "folders", nargs="+", type=Path, metavar="FOLDER", help="a filled copy: it holds notebooks/"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.csv", help="write the grades to this file, too"
+        "--out", type=Path, metavar="FILE", help="write the grades to this .csv or .html, too"
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="NN", help="only these lessons, by their numbers"
     )
     options = parser.parse_args(arguments)
     missing = [clean(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
@@ -143,25 +216,29 @@ def main(arguments=None):
             f"{', '.join(missing)}: no folder notebooks in it. "
             "A copy's notebooks belong into FOLDER/notebooks"
         )
+    numbers = [path.name[:2] for path in NOTEBOOKS]
+    if unknown := sorted(set(options.only or ()) - set(numbers)):
+        parser.error(f"--only {' '.join(unknown)}: lessons have the numbers 00 to {numbers[-1]}")
+    if options.out and options.out.suffix not in (".csv", ".html"):
+        parser.error(f"{options.out}: name a file that ends in .csv or .html")
     if options.out and not options.out.absolute().parent.is_dir():
         parser.error(f"{options.out}: there is no such folder to write to")
     if options.out and options.out.is_dir():
         parser.error(f"{options.out}: is a folder. Name a file, such as grades.csv")
     if options.out:
         regular(options.out)
+    notebooks = [path for path in NOTEBOOKS if path.name[:2] in (options.only or numbers)]
     grades = []
-    for folder in options.folders:
-        of_copy = grade(folder)
-        print_table(folder, of_copy)
+    for name, of_copy in zip(names_of(options.folders), grade_all(options.folders, notebooks)):
+        of_copy = [one._replace(folder=clean(name)) for one in of_copy]
+        print_table(name, of_copy)
         grades += of_copy
     if len(options.folders) > 1:
         print_class(grades)
     if options.out:
-        table = io.StringIO(newline="")
-        rows = [[cell(value) for value in grade] for grade in grades]
-        csv.writer(table).writerows([Grade._fields, *rows])
+        text = html_table(grades) if options.out.suffix == ".html" else csv_table(grades)
         # -sig: the mark by which Excel knows UTF-8
-        write_whole(options.out, table.getvalue().encode("utf-8-sig"))
+        write_whole(options.out, text.encode("utf-8-sig"))
     return 0
 
 

@@ -17,6 +17,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from contextlib import suppress
 from functools import cache
 from multiprocessing import resource_tracker
@@ -42,6 +43,8 @@ mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
 # may not survive that.
 CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
+running = set()
+stopping = threading.Event()
 
 
 class Exercise(NamedTuple):
@@ -102,12 +105,17 @@ def is_check(statement):
 
 
 def run_each(nodes, names):
-    """Runs statements one by one. One that fails is left out: the check tells if it is needed."""
+    """Runs statements one by one. One that fails is left out: the check tells if it is needed.
+
+    Returns how they failed.
+    """
+    errors = []
     for node in nodes:
         try:
             exec(compile(ast.Module([node], []), "<cell>", "exec"), names)
-        except (Exception, SystemExit):
-            pass
+        except (Exception, SystemExit) as error:
+            errors.append(f"{type(error).__name__}: {error}")
+    return errors
 
 
 def namespace(module, cells):
@@ -126,11 +134,35 @@ def namespace(module, cells):
 
 def verdict(names, answer, source, check):
     """What the check whose cell is `source` says about an answer; `check` is the course's own."""
-    run_each(statements(answer), names)
+    try:
+        errors = run_each(statements(answer), names)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
     names["check"] = check  # an answer may have defined one, too
     nodes = [node for node in statements(source) if is_check(node)]
     exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
-    return names["_"]
+    text = str(names["_"])
+    if errors and text.startswith("not yet"):
+        text += f" (before it a line of the answer failed: {errors[0]})"
+    return text
+
+
+def defined_names(source):
+    """The functions and classes that a cell defines, and the names that it assigns to."""
+    try:
+        nodes = statements(source)
+    except SyntaxError:
+        return set()
+    names = {getattr(node, "name", None) for node in nodes}
+    targets = [target for node in nodes for target in getattr(node, "targets", ())]
+    return (names | {getattr(target, "id", None) for target in targets}) - {None, "_"}
+
+
+def defined_elsewhere(task, hole, course):
+    """The names of an exercise that another cell of the copy defines, which the course has not."""
+    others = set().union(*(defined_names(cell) for cell in task.cells if cell not in course))
+    return sorted(defined_names(hole) & others)
 
 
 class CourseFinder(importlib.abc.MetaPathFinder):
@@ -216,7 +248,7 @@ def run_tasks(folder, tasks, refused):
 
     After an endless loop or a crash a new process does the rest.
     """
-    while tasks:
+    while tasks and not stopping.is_set():
         connection, theirs = CONTEXT.Pipe(duplex=False)
         if os.name != "nt":  # where a message is never seen in parts
             os.set_blocking(connection.fileno(), False)  # half a message is an error
@@ -225,6 +257,7 @@ def run_tasks(folder, tasks, refused):
         alive = False
         mask(signal.SIG_BLOCK, STOPS)
         process.start()
+        running.add(process)
         try:
             mask(signal.SIG_UNBLOCK, STOPS)
             theirs.close()  # else its end could not be seen from here
@@ -241,10 +274,23 @@ def run_tasks(folder, tasks, refused):
             ended = f"ended Python itself, with exit status {process.exitcode}"
             yield f"not yet. It {'sent no verdict' if process.is_alive() else ended}"
         finally:
-            with suppress(OSError, AttributeError):  # all have ended, or this is Windows
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
+            kill(process)
+            running.discard(process)
+
+
+def kill(process):
+    """Ends a grading process with all that it has started."""
+    with suppress(OSError, AttributeError):  # all have ended, or this is Windows
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
+
+
+def stop_all():
+    """Ends all grading processes: none is started any more."""
+    stopping.set()
+    for process in list(running):
+        kill(process)
 
 
 def not_importable(folder):
@@ -270,7 +316,11 @@ def answers(folder, path):
         raise FileNotFoundError(f"{package}: missing. Is this a whole copy?")
     if not copy.is_file():
         raise FileNotFoundError(f"{copy}: missing")
-    cells = nbformat.read(copy, as_version=4).cells
+    try:
+        cells = nbformat.read(copy, as_version=4).cells
+    except Exception as error:  # a student's file may be anything
+        wrong = f"cannot be read as a notebook ({error})"
+        raise ValueError(f"{path.name} {wrong}: ask for it again") from None
     ours = exercises(path)
     theirs = [cell.source for cell in tagged(cells, "exercise")]
     if len(theirs) != len(ours):
