@@ -126,7 +126,8 @@ test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, o
 
 EXAMPLES ?= 10000
 SEED ?= 0
-fuzz: .venv/dev  ## damage runs and data folders in random ways and run the programs on them, half an hour; Linux
+fuzz: .venv/dev  ## texts of all scripts to tokens and back; then damage runs and data folders at random and run the programs on them, half an hour; Linux
+	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz tests/test_01_data_preparation.py tests/test_export.py -k "any_text or joined or every_sign"
 	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
 versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md

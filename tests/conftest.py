@@ -48,6 +48,7 @@ TINY = replace(RunConfig.preset("tiny"), dtype="float32", bleu_sentences=0)
 # a busy machine is no failure; all else as Hypothesis chooses it (where CI is set, the same
 # examples each time)
 settings.register_profile("course", parent=settings(), deadline=None)
+settings.register_profile("fuzz", parent=settings.get_profile("course"), max_examples=10_000)
 settings.load_profile("course")
 
 

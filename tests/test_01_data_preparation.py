@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import DATA
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.corpus.pairs import load_data, read_tsv
@@ -180,7 +180,6 @@ tricky = (
 
 @pytest.mark.parametrize("segmenter", SEGMENTERS[:2])
 @given(text=tricky)
-@settings(max_examples=400)
 def test_segmenting_the_joined_text_gives_the_same_tokens(segmenter, text):
     tokens = segmenter.segment(text)
     join = join_words if segmenter is SEGMENTERS[0] else segmenter.join
@@ -188,7 +187,6 @@ def test_segmenting_the_joined_text_gives_the_same_tokens(segmenter, text):
 
 
 @given(text=tricky)
-@settings(max_examples=100)
 def test_chinese_words_keep_every_sign(text):
     assert SEGMENTERS[2].join(SEGMENTERS[2].segment(text)) == " ".join(text.split())
 
@@ -211,7 +209,6 @@ def subwords(corpus):
 
 
 @given(text=st.text())
-@settings(max_examples=200)
 def test_subwords_write_any_text(subwords, text):
     assert subwords.join(subwords.segment(text)) == text
 
