@@ -72,6 +72,10 @@ def test_its_scores_are_those_of_scores_json():
     sources, references = (list(side) for side in zip(*pairs))
     written = load_pretrained().translate(sources, beam_size=1)
     assert abs(bleu(written, references, "zh")[0] - scores["greedy"]["bleu"]) < 0.1
+    breaks = json.loads((BOX / "breaks.json").read_text(encoding="utf-8"))["rows"]
+    trained, unmasked, without, turned, untrained = (row["exact"] for row in breaks)
+    assert abs(trained - sum(ours == other for ours, other in zip(written, references))) <= 2
+    assert trained >= unmasked > without == turned > untrained == 0
     assert scores["beam 4, alpha 1.4"]["bleu"] > scores["greedy"]["bleu"] > 35
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from breaks import measure_breaks
 
 from engine.definitions import DEFINITIONS, all_definitions
 from engine.errors import InputError, run_command
@@ -55,6 +56,7 @@ def make_model(run):
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine
     keep_scores(new, DATA, "test", pairs, scores, beam_size=4)
+    write_json(new / "breaks.json", {"rows": measure_breaks(new)})
     BOX.mkdir(exist_ok=True)
     for path in new.iterdir():
         path.replace(BOX / path.name)

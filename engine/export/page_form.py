@@ -20,7 +20,7 @@ from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.plain_text import CLOSING, OPENING, one_line
-from engine.run_folder import RunFolder, is_the_box
+from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator
 from notebooks.data_preparation import (
     BOS,
@@ -179,7 +179,9 @@ def shown(run, translator):
         examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
         examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
     trained_on = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
+    breaks = []
     if is_the_box(run):
+        breaks = read_json(BOX / "breaks.json")["rows"]  # tools/breaks.py has measured them
         pairs = (ROOT / "data_small" / "train.tsv").read_bytes().count(b"\n")
         trained_on = ["pairs", f"{config.steps:,}", f"{pairs:,}"]
     glosses = read_json(PAGE / "glosses.json") if config.tgt == "zh" else {}
@@ -188,6 +190,7 @@ def shown(run, translator):
         "played": PLAYED if known else {},
         "glosses": [glosses.get(token, "") for token in names(translator.target)],
         "trained_on": trained_on,
+        "breaks": breaks,
     }
 
 

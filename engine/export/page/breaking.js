@@ -26,10 +26,12 @@ const BREAKS = [
 
 function breaking(source, count) {
   const tokens = source.words.slice(0, -1);
-  const rows = BREAKS.slice(0, count).map(([name, engine, turn]) => {
+  const rows = BREAKS.slice(0, count).map(([name, engine, turn], number) => {
     const sentence = turn ? turn(tokens) : source.sentence;
-    return { name, sentence, text: engine().translate(sentence) };
+    return { name, sentence, text: engine().translate(sentence), measured: model.breaks[number] };
   });
+  const columns = [_("the model"), _("reads"), _("writes")];
+  if (model.breaks.length) columns.push(_("of {} test sentences", model.breaks[0].sentences));
   const draw = () => [
     heading(_("What happens without a part")),
     make(
@@ -38,18 +40,19 @@ function breaking(source, count) {
       make(
         "thead",
         {},
-        make("tr", {}, ...[_("the model"), _("reads"), _("writes")].map((name) => make("th", { scope: "col" }, name))),
+        make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name))),
       ),
       make(
         "tbody",
         {},
-        ...rows.map(({ name, sentence, text }) =>
+        ...rows.map(({ name, sentence, text, measured }) =>
           make(
             "tr",
             {},
             make("th", { scope: "row" }, name),
             make("td", { lang: model.codes[0] }, sentence),
             make("td", { class: "foreign" }, foreign(text || _("(nothing)"), "span", { class: "answer" })),
+            ...(measured ? [make("td", {}, _("{} as in the corpus, BLEU {}", measured.exact, measured.bleu.toFixed(1)))] : []),
           ),
         ),
       ),
@@ -60,6 +63,9 @@ function breaking(source, count) {
             "Without its mask a trained decoder still writes. What the mask is for shows while it learns: all signs are there at once then (lesson 09).",
           ),
         )
+      : "",
+    model.breaks.length
+      ? line(_("One sentence decides nothing: a broken model may happen to be right. On the right, all of the test set."))
       : "",
     line(
       make(
