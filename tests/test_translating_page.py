@@ -347,7 +347,7 @@ def test_without_positions_the_order_of_words_is_nothing(opened):
     assert without == turned != trained
     assert untrained not in (trained, without)
     measured = page.locator("tbody td:nth-child(4)").all_text_contents()
-    assert measured[0] == "59 as in the corpus, BLEU 38.9" and measured[2] == measured[3]
+    assert measured[0] == "59 of 1003 as in the corpus, BLEU 38.9" and measured[2] == measured[3]
 
 
 def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):

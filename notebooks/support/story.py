@@ -26,14 +26,14 @@ THINGS = {
 }  # fmt: skip
 # between which words attention is closed, and what the lessons call it
 CLOSED = {
-    "nothing is closed": (),
-    "only play attends to the object": [("others", "object")],
-    "all but play do": [("play", "object")],
-    "nobody does": [("others", "object"), ("play", "object")],
-    "the decoder not to play": [("decoder", "play")],
-    "the decoder not to the object": [("decoder", "object")],
-    "only play does, the decoder not": [("others", "object"), ("decoder", "object")],
-    "all but play do, the decoder not": [("play", "object"), ("decoder", "object")],
+    "nothing closed": (),
+    "encoder: only play reads the object": [("others", "object")],
+    "encoder: all but play read it": [("play", "object")],
+    "encoder: none reads it": [("others", "object"), ("play", "object")],
+    "decoder: play hidden": [("decoder", "play")],
+    "decoder: object hidden": [("decoder", "object")],
+    "only through play": [("others", "object"), ("decoder", "object")],
+    "every way but through play": [("play", "object"), ("decoder", "object")],
 }
 # 打算 is to plan and 下午 the afternoon: the verb's character is no verb there
 OTHER_WORDS = re.compile("打算|打开|打扫|打扰|打电话|下午|下课|下班|下雨|下周|以下|一下|子弹|炸弹")

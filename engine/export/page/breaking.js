@@ -31,7 +31,7 @@ function breaking(source, count) {
     return { name, sentence, text: engine().translate(sentence), measured: model.breaks[number] };
   });
   const columns = [_("the model"), _("reads"), _("writes")];
-  if (model.breaks.length) columns.push(_("of {} test sentences", model.breaks[0].sentences));
+  if (model.breaks.length) columns.push(_("on the test set"));
   const draw = () => [
     heading(_("What happens without a part")),
     make(
@@ -52,7 +52,7 @@ function breaking(source, count) {
             make("th", { scope: "row" }, name),
             make("td", { lang: model.codes[0] }, sentence),
             make("td", { class: "foreign" }, foreign(text || _("(nothing)"), "span", { class: "answer" })),
-            ...(measured ? [make("td", {}, _("{} as in the corpus, BLEU {}", measured.exact, measured.bleu.toFixed(1)))] : []),
+            ...(measured ? [make("td", {}, _("{} of {} as in the corpus, BLEU {}", measured.exact, measured.sentences, measured.bleu.toFixed(1)))] : []),
           ),
         ),
       ),
@@ -65,7 +65,7 @@ function breaking(source, count) {
         )
       : "",
     model.breaks.length
-      ? line(_("One sentence decides nothing: a broken model may happen to be right. On the right, all of the test set."))
+      ? line(_("One sentence decides nothing: a broken model may happen to be right. The figures are of all test sentences."))
       : "",
     line(
       make(
