@@ -118,3 +118,138 @@ def cache_steps(tokens):
                 axis.set_title(f"step {step + 1}\n→ {written[step]}", fontsize=12)
             axis.spines[:].set_visible(False)
         axes[row, 0].set_ylabel(name)
+
+
+def valley_figure(paths, valley):
+    """Lesson 14: descents through a narrow valley, {name: points (2,)}, each with its last loss."""
+    across, along = torch.linspace(-1.6, 1.6, 100), torch.linspace(-4.5, 1.5, 100)
+    height = torch.stack([valley(torch.stack([x, y])) for y in across for x in along])
+    axes = plt.subplots(1, len(paths), figsize=(11, 2.8), sharey=True)[1]
+    for axis, (name, points) in zip(axes, paths.items()):
+        levels = [2, 8, 30, 80, 200, 500]
+        axis.contour(along, across, height.view(100, 100), levels, colors="#BBBBBB", linewidths=1)
+        axis.plot(*zip(*points), "o-", color=COLOURS["train"], markersize=3, linewidth=1)
+        loss = valley(torch.tensor(points[-1])).item()
+        axis.set(title=f"{name}\nloss {loss:.2g}", xlabel="first weight", ylim=(-1.6, 1.6))
+    axes[0].set_ylabel("second weight")
+
+
+def rates_figure(rows):
+    """Lesson 14: dev loss against the peak rate, with a warm-up and without, for both norms.
+
+    `rows` of the study of schedules. Returns {(norm, warm-up steps): {peak: mean loss}}.
+    """
+    axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)[1]
+    means = {}
+    for axis, norm in zip(axes, ("pre", "post")):
+        for warm_up, colour, style in ((80, COLOURS["right"], "-"), (1, COLOURS["wrong"], "--")):
+            losses = {}
+            for row in rows:
+                if (row["norm"], row["shape"], row["warm_up"]) == (norm, "linear", warm_up):
+                    losses.setdefault(row["peak"], []).append(row["dev_loss"])
+            mean = {peak: sum(values) / len(values) for peak, values in losses.items()}
+            label = "with a warm-up" if warm_up > 1 else "without"
+            axis.semilogx(list(mean), list(mean.values()), style, color=colour, label=label)
+            for peak, values in losses.items():
+                axis.semilogx([peak] * len(values), values, "o", color=colour)
+            means[norm, warm_up] = mean
+        axis.set(title=f"{norm}-norm", xlabel="peak learning rate")
+        ticks = sorted(means[norm, 80])
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+    axes[0].set_ylabel("dev loss after 400 steps")
+    axes[1].legend(frameon=False)
+    return means
+
+
+def schedules_figure(rate_of, losses):
+    """Lesson 14: the rates of four schedules over 400 steps, each with its dev loss."""
+    axes = plt.subplots(1, len(losses), figsize=(10, 2.8), sharey=True)[1]
+    for axis, (shape, loss) in zip(axes, losses.items()):
+        axis.plot(range(1, 401), [rate_of(shape, step) for step in range(1, 401)], linewidth=2)
+        axis.set(title=f"{shape}: {loss:.2f}", xlabel="step", xticks=[0, 200, 400])
+    axes[0].set_ylabel("learning rate")
+
+
+def likeliest_figure(written, likeliest, step, names):
+    """Lesson 10: how sure a model is of each token that it writes, and the five likeliest at one.
+
+    `likeliest` has the five probabilities and ids of each step, `names` names an id.
+    """
+    axes = plt.subplots(1, 2, figsize=(9, 3.6))[1]
+    labels = [f"{number} {name}" for number, name in enumerate(written, start=1)]
+    axes[0].barh(labels, [values[0] for values, _ in likeliest], color=COLOURS["decoder"])
+    axes[0].set(title="the token that is written", xlabel="probability", xlim=(0, 1))
+    values, ids = likeliest[step]
+    hues = [COLOURS["decoder"], *["#BBBBBB"] * 4]
+    bars = axes[1].barh([names(number) for number in ids.tolist()], values, color=hues)
+    axes[1].bar_label(bars, fmt="{:.2f}", padding=3)
+    axes[1].set(title=f"after {''.join(written[:step])}", xlabel="probability", xlim=(0, 1))
+    for axis in axes:
+        axis.invert_yaxis()
+
+
+def variances_figure(profiles):
+    """Lesson 11: variances of activations and gradients through a stack, four draws each.
+
+    `profiles`: {"a bare stack": {draw: (activations, gradients)}, ...}.
+    """
+    axes = plt.subplots(2, 2, figsize=(9, 6.4), sharex=True)[1]
+    hues = (COLOURS["wrong"], COLOURS["right"], "black", COLOURS["train"])
+    for row, (stack, draws) in zip(axes, profiles.items()):
+        for (draw, both), hue in zip(draws.items(), hues):
+            for axis, values in zip(row, both):
+                axis.semilogy(range(len(values)), values, color=hue, linewidth=3, label=draw)
+        row[0].set_ylabel(f"variance, {stack}")
+    axes[0, 0].set_title("activations, on their way up →")
+    axes[0, 1].set_title("← gradients, on their way down")
+    axes[0, 0].legend(frameon=False, loc="upper left")
+    axes[1, 0].set_xlabel("layers passed")
+    axes[1, 1].set_xlabel("layer")
+
+
+def tree_figure(tree, winner, greedy_way, penalised):
+    """Lesson 16: a box for each hypothesis that a beam kept, an edge to the one that it continues.
+
+    `tree`: for each step (total, tokens), the likeliest first. `penalised(total, length)`: a score.
+    """
+    places = {(): (0, 0)}
+    axis = plt.subplots(figsize=(10, 4.2))[1]
+    for step, column in enumerate(tree, start=1):
+        for row, (total, tokens) in enumerate(column):
+            colour = "#DDDDDD"
+            if tokens == greedy_way[: len(tokens)]:
+                colour = COLOURS["dev"]
+            if tokens == winner[: len(tokens)]:
+                colour = COLOURS["right"]
+            places[tuple(tokens)] = (step, -row)
+            label = f"{tokens[-1]}\n{total:.1f}"
+            if tokens[-1] == "<eos>":
+                label = f"end {total:.1f}\nscore\n{penalised(total, step):.2f}"
+            line = dict(color="#888888" if colour == "#DDDDDD" else colour, linewidth=2, zorder=0)
+            axis.plot(*zip(places[tuple(tokens[:-1])], (step, -row)), **line)
+            box = {"fc": colour, "ec": "none", "boxstyle": "round"}
+            axis.text(step, -row, label, ha="center", va="center", fontsize=10, bbox=box)
+    axis.text(0, 0, "begin", ha="center", va="center", bbox={"fc": "white", "boxstyle": "round"})
+    deepest = min(row for _, row in places.values())
+    axis.set(xlim=(-0.5, len(tree) + 0.6), ylim=(deepest - 0.6, 0.6), xlabel="step", yticks=[])
+    axis.set_xticks(range(1, len(tree) + 1))
+    axis.spines["left"].set_visible(False)
+    return axis
+
+
+def ngrams_figure(texts):
+    """Lesson 16: two texts, {title: text}, with lines under the n-grams that they share."""
+    hues = ["#0072B2", "#009E73", "#D55E00", "#CC79A7"]
+    axes = plt.subplots(2, 1, figsize=(8, 3.6))[1]
+    for axis, (title, text), other in zip(axes, texts.items(), reversed(texts.values())):
+        for position, character in enumerate(text):
+            axis.text(position + 0.5, 0.2, character, ha="center", va="bottom", fontsize=20)
+        for n, hue in enumerate(hues, start=1):
+            for start in range(len(text) - n + 1):
+                if text[start : start + n] in other:
+                    height = -0.25 * n - 0.1 * (start % 2 if n > 1 else 0)
+                    axis.plot([start + 0.1, start + n - 0.1], [height] * 2, color=hue, linewidth=4)
+            axis.text(-0.2, -0.25 * n, f"{n}-grams", color=hue, ha="right", va="center")
+        axis.set(xlim=(-1.8, 10), ylim=(-1.3, 1), title=title)
+        axis.axis("off")

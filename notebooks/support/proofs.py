@@ -25,3 +25,21 @@ def shake(module):
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.2)
     return module
+
+
+def record_shapes(model, batch):
+    """{module name: shapes of what it returned, one a call} of a pass; the model's name is ""."""
+    shapes = {}
+    hooks = []
+    for name, module in model.named_modules():
+
+        def note(module, inputs, output, name=name):
+            shapes.setdefault(name, []).append(tuple(output.shape))
+
+        hooks.append(module.register_forward_hook(note))
+    try:
+        model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return shapes
