@@ -74,6 +74,8 @@ def translate_command(argv):
     if command.serve:
         host = command.host or "127.0.0.1"
         port = 5000 if command.port is None else command.port
+        if not 0 <= port <= 65535:
+            raise InputError(f"--port {port}: give a number from 0 to 65535")
         serve_translator(Translator.load(run), host, port, beam_size, alpha)
         return 0
 

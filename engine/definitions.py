@@ -47,10 +47,15 @@ def code_digest(*paths):
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def translating_lessons():
+    """The notebooks that translating uses, in their order."""
+    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
+    return [path for path in paths if path.name.startswith(TRANSLATING)]
+
+
 def all_definitions():
     """`definitions` of every lesson that translating uses: {notebook: {name: digest}}."""
-    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    return {path.stem: definitions(path) for path in paths if path.name.startswith(TRANSLATING)}
+    return {path.stem: definitions(path) for path in translating_lessons()}
 
 
 @functools.cache

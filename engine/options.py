@@ -42,7 +42,7 @@ def parse_command(form, argv, program, preset=None):
         default = form(settings=default_settings(at_home(origin), preset))
     command = at_home(tyro.cli(form, default=default, args=argv, **options))
     if preset is not None:
-        check_effects(command.settings, default.settings)
+        check_effects(command.settings, default.settings, bool(command.start))
     return command
 
 
@@ -72,12 +72,17 @@ def at_home(command):
     return dataclasses.replace(command, **changes)
 
 
-def check_effects(settings, default):
+def check_effects(settings, default, started=False):
     """Raises InputError for a setting that differs from its default and changes nothing."""
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
+    theirs = "--start brings its own vocabularies"
     without_effect = {
+        "max_vocab_size": (started, theirs),
         "learning_rate": (settings.schedule == "noam", "the schedule noam computes the rate"),
-        "min_freq": (subwords, "subwords have no lowest frequency"),
+        "min_freq": (
+            subwords or started,
+            theirs if started else "subwords have no lowest frequency",
+        ),
         "warmup_steps": (
             settings.schedule == "linear" and 2 * settings.warmup_steps > settings.steps + 1,
             f"it is more than half of {settings.steps} steps",

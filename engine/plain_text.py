@@ -5,10 +5,13 @@ Exported folders have this file, so it imports Python's own library only.
 
 import queue
 import re
+import sys
 import threading
 from unicodedata import normalize
 
 LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
+# bytes without the beginning of a character at their end, which may be cut there
+WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
@@ -53,13 +56,14 @@ def decode_line(line, path, number):
     Raises InputError for what is not UTF-8, and for the character NUL.
     """
     coding = "utf-8-sig" if number == 1 else "utf-8"
-    errors = "strict"
     if len(line) == LINE_BYTES:
-        errors = "ignore"  # it may be cut inside a character
+        print(f"{path}, line {number}: cut after {LINE_BYTES:,} bytes", file=sys.stderr)
+        line = WHOLE.match(line)[0]
+    if (place := line.find(b"\0")) >= 0:  # as in UTF-16
+        where = f"{path}, line {number}, byte {place + 1}"
+        raise InputError(f"{where}: not UTF-8 but UTF-16, or no text. Save the file as UTF-8")
     try:
-        if (place := line.find(b"\0")) >= 0:  # as in UTF-16
-            raise UnicodeDecodeError("utf-8", line, place, place + 1, "no text holds a NUL")
-        return line.decode(coding, errors).rstrip("\r\n")
+        return line.decode(coding).rstrip("\r\n")
     except UnicodeDecodeError as error:
         where = f"{path}, line {number}, byte {error.start + 1}"
         raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None

@@ -11,8 +11,10 @@ from tqdm import tqdm
 
 from engine.checks import check_name
 from engine.corpus.pairs import read_tsv
+from engine.definitions import code_digest, translating_lessons
 from engine.errors import InputError
 from engine.files import read_json, write_json
+from engine.model_files import weights_digest
 from engine.plain_text import one_line
 from engine.run_folder import RunFolder, is_the_box
 from engine.run_log import now
@@ -86,8 +88,17 @@ def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
     every = read_scores(run)
     key = f"{data}/{split} {digest}"
     about = {"data": data, "split": split, "pairs": len(pairs)}
-    about |= {"time": now(), "torch": torch.__version__}
-    write_json(Path(run) / "scores.json", {**every, key: {**every.get(key, {}), **about, **scores}})
+    about |= {"time": now(), "torch": torch.__version__, "made_with": made_with(run)}
+    before = every.get(key, {})
+    if before.get("made_with") != about["made_with"]:  # other weights or code: other scores
+        before = {}
+    write_json(Path(run) / "scores.json", {**every, key: {**before, **about, **scores}})
+
+
+def made_with(run):
+    """A digest of a run's weights and of the lessons that translate."""
+    parts = weights_digest(Path(run) / "model.safetensors"), code_digest(*translating_lessons())
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
 
 
 def choose_alpha(translator, pairs, beam_size):

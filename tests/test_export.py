@@ -40,8 +40,9 @@ from engine.export.tokenizer_files import export_tokenizer, names
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
-from notebooks import translation
+from notebooks import transformer, translation
 from notebooks.data_preparation import (
+    TOKEN,
     UNK,
     CharacterSegmenter,
     SubwordSegmenter,
@@ -63,6 +64,11 @@ FORMS = ("ctranslate2", "onnx")
 def edited(self, x):
     """Another way through a feed-forward layer."""
     return self.outer(0.9 * self.inner(x).relu())
+
+
+def branching(self, x):
+    """A way through a feed-forward layer that depends on the numbers."""
+    return self.outer(self.inner(x).relu()) if x.abs().max() < 1e4 else x * 0
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +247,21 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(CharacterSegmenter, "join", lambda self, tokens: " ".join(tokens))
     with pytest.raises(InputError, match="with a beam of 1"):
         export(BOX, tmp_path / "ctranslate2", "ctranslate2")
+    monkeypatch.undo()
+    # a segmenter that normalises, a limit for long texts, a branch on numbers
+    monkeypatch.setattr(WordSegmenter, "segment", lambda self, text: TOKEN.findall(text))
+    with pytest.raises(InputError, match="cannot be split without this project"):
+        export(BOX, tmp_path / "onnx", "onnx")
+    monkeypatch.undo()
+    limits = transformer.length_limits
+    monkeypatch.setattr(transformer, "length_limits", lambda *given: limits(*given).clamp(max=22))
+    with pytest.raises(InputError, match="with a beam of 1"):
+        export(BOX, tmp_path / "ctranslate2", "ctranslate2")
+    monkeypatch.undo()
+    monkeypatch.setattr(PositionwiseFeedForward, "forward", branching)
+    with pytest.raises(InputError, match="no form for"):
+        export(BOX, tmp_path / "onnx", "onnx")
+    monkeypatch.undo()
     monkeypatch.setattr(ctranslate2_form, "edited_names", lambda: ["pick"])
     with pytest.raises(InputError, match="no edit of pick"):
         export(BOX, tmp_path / "ctranslate2", "ctranslate2")

@@ -207,7 +207,11 @@ def main(arguments=None):
         "--out", type=Path, metavar="FILE", help="write the grades to this .csv or .html, too"
     )
     parser.add_argument(
-        "--only", nargs="+", metavar="NN", help="only these lessons, by their numbers"
+        "--only",
+        nargs="+",
+        action="extend",
+        metavar="NN",
+        help="only these lessons, by their numbers",
     )
     options = parser.parse_args(arguments)
     missing = [clean(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]

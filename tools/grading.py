@@ -152,7 +152,7 @@ def defined_names(source):
     """The functions and classes that a cell defines, and the names that it assigns to."""
     try:
         nodes = statements(source)
-    except SyntaxError:
+    except Exception:  # a student's cell may be anything
         return set()
     names = {getattr(node, "name", None) for node in nodes}
     targets = [target for node in nodes for target in getattr(node, "targets", ())]

@@ -324,7 +324,7 @@ def make(folder, data, config, workers, tokenizers):
         seal(result)
         result.rename(folder)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG):
             raise
         hint = "Make room (about twice what the data take) and start again"
         raise OSError(f"{folder.parent}: the disk is full. {hint}") from None

@@ -16,6 +16,7 @@ from engine.export.tokenizer_files import names
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 from notebooks.positional_encoding import sinusoids
 
+LONGEST = 1023  # tokens of an input, and EOS
 SEARCH = {"beam_search", "length_penalty", "pick", "hypotheses"}  # of notebook 16
 
 
@@ -65,9 +66,16 @@ def export_ctranslate2(config, source, target, model, folder, int8=False):
         message = f"CTranslate2 has a beam search of its own and follows no edit of {min(edited)}"
         raise InputError(f"{message}. Use translate.py --serve")
     model = model.cpu().eval()
+    if config.max_length > LONGEST:
+        message = f"CTranslate2 reads at most {LONGEST} tokens, and max_length is"
+        raise InputError(f"{message} {config.max_length}. Use --form onnx")
     sides = names(source), names(target)
     for quantization in (None, "int8")[: 1 + int8]:
-        spec = describe(TransformerSpec, config, sides, model)
+        try:
+            spec = describe(TransformerSpec, config, sides, model)
+        except AttributeError as error:
+            message = f"a class was edited in a way that CTranslate2 has no place for ({error})"
+            raise InputError(f"{message}. Try: --form onnx") from None
         spec.validate()
         spec.optimize(quantization=quantization)
         spec.save(str(folder))
@@ -119,4 +127,4 @@ def compare(model, sides, folder):
     theirs = torch.tensor([result.log_probs for result in results])
     if not (ours - theirs).abs().max() < 0.01 * ours.abs().mean():
         message = "CTranslate2 computes something else than this model, perhaps a class was edited"
-        raise InputError(f"{message}. Try: --form onnx, which follows every class of the model")
+        raise InputError(f"{message}. Try: --form onnx")

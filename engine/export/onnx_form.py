@@ -118,13 +118,18 @@ def write_graph(module, given, shapes, inputs, outputs, path):
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            module,
-            tuple(given),
-            dynamo=True,
-            verbose=False,
-            input_names=inputs,
-            output_names=outputs,
-            dynamic_shapes=tuple(shapes),
-        )
+        try:
+            program = torch.onnx.export(
+                module,
+                tuple(given),
+                dynamo=True,
+                verbose=False,
+                input_names=inputs,
+                output_names=outputs,
+                dynamic_shapes=tuple(shapes),
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            wrong = "a class was edited in a way that ONNX has no form for, perhaps a branch"
+            reason = str(error.__cause__ or error).strip().splitlines()[0]
+            raise InputError(f"{wrong} on numbers ({reason}). Use translate.py --serve") from None
         program.save(str(path))

@@ -196,7 +196,7 @@ def shown(run, translator):
 
 def compared_sentences(translator, examples):
     """What both compute: the examples, and rows of tokens, more than 40 texts."""
-    return examples + made_up_sentences(translator.source)
+    return examples + made_up_sentences(translator.source, translator.config.max_length)
 
 
 def page():
@@ -218,14 +218,14 @@ def compare(translator, file, sentences):
         raise InputError("mini-racer is not installed. Try: pip install mini-racer") from None
     with torch.inference_mode():
         wanted = [reference_results(translator, sentence) for sentence in sentences]
-    engine = MiniRacer()
-    engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
-    engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
-    try:
-        results = json.loads(engine.call("compared", file, sentences))
-    except JSEvalException as error:
-        message = str(error).splitlines()[0]
-        raise InputError(differs(f"its engine says: {message}")) from None
+    with MiniRacer() as engine:  # else its threads may keep the program from ending
+        engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
+        engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
+        try:
+            results = json.loads(engine.call("compared", file, sentences))
+        except JSEvalException as error:
+            message = str(error).splitlines()[0]
+            raise InputError(differs(f"its engine says: {message}")) from None
     for sentence, ours, theirs in zip(sentences, wanted, results):
         for what, value in ours.items():
             if not close(value, theirs[what]):
@@ -235,7 +235,7 @@ def compare(translator, file, sentences):
 def differs(where):
     """Why no page is made."""
     message = "the page would compute something else than this model, perhaps a class was edited"
-    return f"{message} ({where}). Try: --form onnx, which follows every class of the model"
+    return f"{message} ({where}). Try: --form onnx"
 
 
 def reference_results(translator, sentence):

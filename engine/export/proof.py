@@ -6,22 +6,34 @@ import sys
 
 from engine.definitions import edited_names
 from engine.errors import InputError
+from engine.plain_text import one_line
 from notebooks.data_preparation import CONTROL_TOKENS
 
 SENTENCES = 40
 MAY_DIFFER = 2  # of them: where two tokens are as probable, rounding decides
+# texts as people write them, which an edited segmenter may read otherwise
+CHANGES = (str, str, str.upper, str.title, "{} 1979, it’s 3.5kg".format, "ΜΑΚΡΎΣ İ ﬁ {}".format)
 
 
-def made_up_sentences(tokenizer):
-    """Rows of 3 to 10 tokens of a vocabulary, drawn with seed 0."""
+def made_up_sentences(tokenizer, max_length):
+    """Rows of 3 tokens and more of a vocabulary, the last of `max_length`, drawn with seed 0.
+
+    Some are in capitals, with digits and signs that the vocabulary may lack.
+    """
     draw = random.Random(0)
     ids = range(len(CONTROL_TOKENS), len(tokenizer))
-    return [tokenizer.decode(draw.choices(ids, k=draw.randint(3, 10))) for _ in range(SENTENCES)]
+    texts = []
+    for number in range(SENTENCES):
+        # most are short, as sentences are; a dozen of them reach the limit
+        length = max(3, int(min(max_length, 200) * (number / SENTENCES) ** 2))
+        text = tokenizer.decode(draw.choices(ids, k=length))
+        texts.append(one_line(CHANGES[number % len(CHANGES)](text)))
+    return texts
 
 
 def prove(translator, folder, beam_sizes):
     """Raises InputError unless the folder's run.py writes what the translator writes."""
-    texts = made_up_sentences(translator.source)
+    texts = made_up_sentences(translator.source, translator.config.max_length)
     for size in beam_sizes:
         expected = translator.translate(texts, beam_size=size)
         command = [sys.executable, "-X", "utf8", folder / "run.py", "--beam-size", str(size)]

@@ -20,6 +20,8 @@ BLANKS = (
 )
 # a class of the library regex as the library's engine (Oniguruma) and JavaScript have it
 CLASSES = {r"\S": r"[^\x{20}]"}
+# what an edited segmenter may read otherwise
+ODD = ["He was born in 1979, wasn’t he?", "It’s 3.5kg: 1,000km at 10:30!", "http://a.b/c?d=e"]
 
 
 def names(tokenizer):
@@ -73,6 +75,7 @@ def check_equal(tokenizer, exported):
     tokens = [tokenizer.decode([number]) for number in range(len(CONTROL_TOKENS), len(tokenizer))]
     parts = [tokens[start : start + 50] for start in range(0, len(tokens), 50)]
     texts = [one_line(between.join(part)) for part in parts for between in ("", " ")]
+    texts += [text.upper() for text in texts] + [text.title() for text in texts] + ODD
     for text in texts:
         if tokenizer.encode(text) != exported.encode(text).ids:
             what = f"texts of {type(tokenizer.segmenter).__name__}"

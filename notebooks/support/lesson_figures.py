@@ -140,7 +140,7 @@ def rates_figure(rows):
     `rows` of the study of schedules. Returns {(norm, warm-up steps): {peak: mean loss}}.
     """
     axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)[1]
-    means = {}
+    best = {}
     for axis, norm in zip(axes, ("pre", "post")):
         for warm_up, colour, style in ((80, COLOURS["right"], "-"), (1, COLOURS["wrong"], "--")):
             losses = {}
@@ -152,14 +152,14 @@ def rates_figure(rows):
             axis.semilogx(list(mean), list(mean.values()), style, color=colour, label=label)
             for peak, values in losses.items():
                 axis.semilogx([peak] * len(values), values, "o", color=colour)
-            means[norm, warm_up] = mean
+            best[norm, warm_up] = mean
         axis.set(title=f"{norm}-norm", xlabel="peak learning rate")
-        ticks = sorted(means[norm, 80])
+        ticks = sorted(best[norm, 80])
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
     axes[0].set_ylabel("dev loss after 400 steps")
     axes[1].legend(frameon=False)
-    return means
+    return best
 
 
 def schedules_figure(rate_of, losses):

@@ -177,7 +177,7 @@ def make_app(model):
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
 
-def impatient_protocol():
+def impatient_protocol(most_of_one):
     """uvicorn's HTTP, which waits for the head of a request for ever; this one closes."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -186,8 +186,9 @@ def impatient_protocol():
             super().connection_made(transport)
             self.deadline = self.loop.call_later(HEAD_SECONDS, transport.close)
             clients = [one.client for one in self.connections if one.client and self.client]
-            if sum(client[0] == self.client[0] for client in clients) > MOST_OF_ONE:
-                transport.close()
+            alike = sum(client[0] == self.client[0] for client in clients)
+            if alike > most_of_one or len(self.connections) > self.limit_concurrency:
+                transport.abort()
 
         def data_received(self, data):
             super().data_received(data)
@@ -203,16 +204,36 @@ def impatient_protocol():
     return Impatient
 
 
+def raise_limit():
+    """Lets this process have as many open connections as it takes; returns how many it takes."""
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_CONNECTIONS + 100  # files of its own
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return max(20, min(MOST_CONNECTIONS, soft - 100))
+    except (ImportError, ValueError, OSError):  # Windows has no such limit
+        return MOST_CONNECTIONS
+
+
 def serve(model, host, port):
     """Answers until SIGTERM or Ctrl-C, and then finishes what was begun. OSError: port in use."""
     import uvicorn
 
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port {port}: give a number from 0 to 65535")
+    most = raise_limit()
     config = uvicorn.Config(
         make_app(model),
-        http=impatient_protocol(),
+        http=impatient_protocol(min(MOST_OF_ONE, most // 3)),
         log_level="warning",
         timeout_graceful_shutdown=SECONDS,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=most,
     )
     server = uvicorn.Server(config)
     with socket.create_server((host, port)) as listening:

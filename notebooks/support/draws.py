@@ -1,0 +1,68 @@
+"""Lesson 11's experiment: the same short training from weights that were drawn otherwise."""
+
+from functools import cache
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from engine.corpus.pairs import load_data
+from engine.run_config import RunConfig
+from notebooks import make_model as lesson
+from notebooks.data_preparation import PAD, TokenBatchSampler, make_dataloader
+from notebooks.setup import replace
+from utils import ROOT
+
+LITTLE = replace(RunConfig.preset("tiny"), d_model=96, d_ff=192, num_heads=4, dropout=0.0)
+
+
+@cache
+def corpus():
+    """Source tokenizer, target tokenizer, train set and dev set of data_small."""
+    return load_data(ROOT / "data_small", LITTLE)[:4]
+
+
+def token_loss(model, batch):
+    """Mean loss per target token; PAD does not count."""
+    logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
+
+
+def learn(layers=1.0, table=1.0, seed=0, steps=70, tie="two-way", copied=False):
+    """Trains a model whose first weights are so many times as large: the model and its losses.
+
+    `layers` scales the matrices of the layers, `table` that of the target embedding. `copied`: the
+    output projection begins as a copy of the table, and is not shared.
+    """
+    source, target, train_set, _ = corpus()
+    torch.manual_seed(seed)
+    config = replace(LITTLE, tie_embeddings=tie)
+    model = lesson.make_model(config, len(source), len(target))
+    with torch.no_grad():
+        for parameter in (*model.encoder.parameters(), *model.decoder.parameters()):
+            if parameter.dim() == 2:
+                parameter.mul_(layers)
+        model.tgt_embedding.lookup.weight.mul_(table)
+    if copied:
+        model.generator.projection.weight = nn.Parameter(model.tgt_embedding.lookup.weight.clone())
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98), eps=1e-9)
+    losses = []
+    loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 1024))
+    for _, batch in zip(range(steps), loader):
+        loss = token_loss(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def train_twice(name, **changes):
+    """Trains from two seeds, and prints the first loss and the mean of the last ten of each.
+
+    Returns the losses of both, a list of 70 each.
+    """
+    runs = [learn(**changes, seed=seed)[1] for seed in (0, 1)]
+    after = ", ".join(f"{sum(losses[-10:]) / 10:.2f}" for losses in runs)
+    print(f"{name:31} first loss {runs[0][0]:5.1f}, after 70 steps {after}")
+    return runs
