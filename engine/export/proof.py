@@ -16,7 +16,7 @@ CHANGES = (str, str, str.upper, str.title, "{} 1979, it’s 3.5kg".format, "ΜΑ
 
 
 def made_up_sentences(tokenizer, max_length):
-    """Rows of 3 tokens and more of a vocabulary, the last of `max_length`, drawn with seed 0.
+    """Rows of 3 to 10 tokens of a vocabulary, a few of them of `max_length`, drawn with seed 0.
 
     Some are in capitals, with digits and signs that the vocabulary may lack.
     """
@@ -24,9 +24,8 @@ def made_up_sentences(tokenizer, max_length):
     ids = range(len(CONTROL_TOKENS), len(tokenizer))
     texts = []
     for number in range(SENTENCES):
-        # most are short, as sentences are; a dozen of them reach the limit
-        length = max(3, int(min(max_length, 200) * (number / SENTENCES) ** 2))
-        text = tokenizer.decode(draw.choices(ids, k=length))
+        longest = min(max_length, 100) if number % 13 == 12 else 10  # three reach the limit
+        text = tokenizer.decode(draw.choices(ids, k=draw.randint(max(3, longest - 7), longest)))
         texts.append(one_line(CHANGES[number % len(CHANGES)](text)))
     return texts
 

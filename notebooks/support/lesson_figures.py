@@ -253,3 +253,17 @@ def ngrams_figure(texts):
             axis.text(-0.2, -0.25 * n, f"{n}-grams", color=hue, ha="right", va="center")
         axis.set(xlim=(-1.8, 10), ylim=(-1.3, 1), title=title)
         axis.axis("off")
+
+
+def verbs_figure(study):
+    """Lesson 15: how many of 24 sentences have the right verb, step by step, a line a training."""
+    figure, axes = plt.subplots(2, 4, figsize=(10, 4.8), sharex=True, sharey=True)
+    for axis, (thing, (verb, *_)) in zip(axes.flat, study["things"].items()):
+        for seed in study["seeds"]:
+            right = {int(step): at["verbs"][thing] for step, at in seed["steps"].items()}
+            axis.plot(list(right), list(right.values()), color=COLOURS["train"])
+        axis.set(title=f"{verb}, {thing}", yticks=[0, 12, 24])
+    axes.flat[-1].axis("off")
+    axes.flat[3].tick_params(labelbottom=True)  # nothing stands below it
+    figure.supxlabel("step")
+    figure.supylabel("right of 24")
