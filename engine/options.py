@@ -18,6 +18,7 @@ class Origin:
 
     config: str | None = None
     start: Path | None = None
+    run: Path | None = None
 
 
 def parse_command(form, argv, program, preset=None):
@@ -108,4 +109,7 @@ def default_settings(origin, preset):
         return RunConfig.preset(origin.config or preset)
     if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
-    return replace(RunFolder(origin.start).read_config(), dtype="auto")
+    folder = RunFolder(origin.start)
+    if not origin.start.is_dir() and origin.run and RunFolder(origin.run).began_with(origin.start):
+        folder = RunFolder(origin.run)  # it was begun, and has all that it needs
+    return replace(folder.read_config(), dtype="auto")

@@ -19,7 +19,7 @@ import torch
 from engine.checkpoints import Progress, find_checkpoints
 from engine.checks import check_fields, check_vocabularies
 from engine.errors import InputError
-from engine.files import read_form
+from engine.files import read_form, read_json
 from engine.fused_attention import use_fused_attention
 from engine.model_files import check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
@@ -64,6 +64,12 @@ class RunFolder:
     def tokenizers(self):
         """Its source and its target tokenizer."""
         return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
+
+    def began_with(self, start):
+        """Whether this run was begun with the weights of the run folder `start`, there or not."""
+        made = self.path / "made.json"
+        begun = read_json(made).get("start") if made.exists() else None
+        return bool(begun) and begun["weights"] == str(Path(start) / "model.safetensors")
 
     def checkpoints(self):
         """The folders of its complete checkpoints, oldest first."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
 from filelock import FileLock, Timeout
@@ -55,7 +56,7 @@ class TrainingSession:
         self.folder = RunFolder(path)
         self.config = config
         self.on_log = on_log
-        self.start = start and {"weights": str(start), "sha256": weights_digest(start)}
+        self.start = start and {"weights": str(start), "sha256": digest_of_start(start, path)}
         self.tokenizers, self.restart = (source, target), restart
         self.checkpoints = self.folder.path / "checkpoints"
         self.log_file = Log(self.folder.path / "log.jsonl")
@@ -239,6 +240,13 @@ class TrainingSession:
             self.save(model, optimizer)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")
+
+
+def digest_of_start(weights, path):
+    """The digest of the weights that a run begins with; where they are gone, what it recorded."""
+    if weights.exists():
+        return weights_digest(weights)
+    return read_json(Path(path) / "made.json")["start"]["sha256"]
 
 
 @contextmanager

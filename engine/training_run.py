@@ -40,13 +40,14 @@ def run_training(
     Returns all records.
     """
     check_place(Path(run))
-    known = RunFolder(start).tokenizers() if start else None
+    gone = start and not Path(start).is_dir() and RunFolder(run).began_with(start)
+    known = RunFolder(run if gone else start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load(data, config, known)
     check_vocabularies(config, len(source), len(target))
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is
     model = make_model(config, len(source), len(target))
-    if start:
+    if start and not gone:
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
     weights = Path(start) / "model.safetensors" if start else None

@@ -135,6 +135,13 @@ def test_a_run_begun_with_other_weights_is_another_run(finished_run, other_data,
     write_tensors(other / "model.safetensors", weights)
     run_training(other_data, CONFIG, run, start=finished_run)
     run_training(other_data, CONFIG, run, start=shutil.copytree(finished_run, tmp_path / "same"))
+    same = shutil.move(tmp_path / "same", tmp_path / "moved")  # begun, it needs it no more
+    begun = tmp_path / "begun"
+    run_training(other_data, CONFIG, begun, start=same)
+    shutil.rmtree(same)
+    run_training(other_data, CONFIG, begun, start=same)
+    with pytest.raises(InputError, match="missing. Is the folder a complete run"):
+        run_training(other_data, CONFIG, tmp_path / "new", start=same)
     for start in (other, None):
         with pytest.raises(InputError, match="was begun with the weights .*, not (/|random)"):
             run_training(other_data, CONFIG, run, start=start)
