@@ -3,7 +3,6 @@
 from engine.errors import InputError
 from engine.export.shipped.serve import serve
 from engine.languages import name_of
-from engine.plain_text import one_line
 
 
 class Served:
@@ -17,7 +16,7 @@ class Served:
         self.settings = {"languages": languages, "max_length": config.max_length}
 
     def length(self, text):
-        return len(self.translator.source.encode(one_line(text)))
+        return self.translator.source_length(text)
 
     def translate(self, texts):
         return self.translator.translate(texts, **self.options)

@@ -33,6 +33,10 @@ class Translator:
         """Source ids with EOS, cut to the longest input."""
         return self.source.encode(sentence)[: self.config.max_length] + [EOS]
 
+    def source_length(self, sentence):
+        """How many tokens a sentence has."""
+        return len(self.source.encode(one_line(sentence)))
+
     def unknown_words(self, sentences):
         """The source tokens of these sentences that the vocabulary lacks, each once, in order."""
         rows = map(self.source.segmenter.segment, map(one_line, sentences))

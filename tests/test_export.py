@@ -30,7 +30,7 @@ import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
-from engine.export import ctranslate2_form
+from engine.export import ctranslate2_form, proof
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.page_form import export_page
@@ -236,7 +236,15 @@ def test_a_pipe_that_stays_open_is_answered(folders):
     assert first == "他拉小提琴。\n"
 
 
-def test_an_edited_search_is_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def few_sentences():
+    """What an export is tried on is less: one long sentence and a dozen short ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "SENTENCES", 13)
+        yield
+
+
+def test_an_edited_search_is_refused(few_sentences, tmp_path, monkeypatch):
     """Each form has a search of its own, which follows no edit."""
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
     for form in ("onnx", "page"):

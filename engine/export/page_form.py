@@ -14,7 +14,7 @@ import torch
 
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
-from engine.export.proof import made_up_sentences
+from engine.export.proof import LONG, made_up_sentences
 from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
@@ -196,7 +196,7 @@ def shown(run, translator):
 
 def compared_sentences(translator, examples):
     """What both compute: the examples, and rows of tokens, more than 40 texts."""
-    return examples + made_up_sentences(translator.source, translator.config.max_length)
+    return examples + made_up_sentences(translator.source, min(30, translator.config.max_length))
 
 
 def page():
@@ -247,8 +247,10 @@ def reference_results(translator, sentence):
     parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
     maps = attention_maps(model, *parts)
     results = {"ids": ids, "written": written}
-    for name, size in (("text", 1), ("beam", 4)):
-        (results[name],) = translator.translate([sentence], beam_size=size)
+    (results["text"],) = translator.translate([sentence], beam_size=1)
+    results["beam"] = None
+    if len(ids) <= LONG:
+        (results["beam"],) = translator.translate([sentence], beam_size=4)
     results["logits"] = model(*parts)[0, -1, EOS:].tolist()
     for kind, stack in maps.items():  # (layers, 1, H, Tq, Tk), of which a row sees the first ones
         rows = stack[:, 0].transpose(1, 2).tolist()

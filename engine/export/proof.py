@@ -10,7 +10,7 @@ from engine.plain_text import one_line
 from notebooks.data_preparation import CONTROL_TOKENS
 
 SENTENCES = 40
-MAY_DIFFER = 2  # of them: where two tokens are as probable, rounding decides
+LONG = 20  # tokens
 # texts as people write them, which an edited segmenter may read otherwise
 CHANGES = (str, str, str.upper, str.title, "{} 1979, it’s 3.5kg".format, "ΜΑΚΡΎΣ İ ﬁ {}".format)
 
@@ -34,6 +34,8 @@ def prove(translator, folder, beam_sizes):
     """Raises InputError unless the folder's run.py writes what the translator writes."""
     texts = made_up_sentences(translator.source, translator.config.max_length)
     for size in beam_sizes:
+        if size > 1:  # a beam's long sentences cost minutes where there is no cache
+            texts = [text for text in texts if translator.source_length(text) < LONG]
         expected = translator.translate(texts, beam_size=size)
         command = [sys.executable, "-X", "utf8", folder / "run.py", "--beam-size", str(size)]
         done = subprocess.run(
@@ -43,7 +45,7 @@ def prove(translator, folder, beam_sizes):
             raise InputError(f"the exported folder does not translate: {done.stderr.strip()}")
         pairs = zip(texts, expected, done.stdout.split("\n"))
         different = [pair for pair in pairs if pair[1] != pair[2]]
-        if len(different) > MAY_DIFFER:
+        if different:
             text, ours, theirs = different[0]
             message = f"the export would translate {len(different)} of {len(texts)} sentences"
             message += f" differently with a beam of {size}, {text!r} as {theirs!r}, not {ours!r}"

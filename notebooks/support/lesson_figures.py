@@ -140,7 +140,7 @@ def rates_figure(rows):
     `rows` of the study of schedules. Returns {(norm, warm-up steps): {peak: mean loss}}.
     """
     axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)[1]
-    best = {}
+    by_peak = {}
     for axis, norm in zip(axes, ("pre", "post")):
         for warm_up, colour, style in ((80, COLOURS["right"], "-"), (1, COLOURS["wrong"], "--")):
             losses = {}
@@ -152,14 +152,14 @@ def rates_figure(rows):
             axis.semilogx(list(mean), list(mean.values()), style, color=colour, label=label)
             for peak, values in losses.items():
                 axis.semilogx([peak] * len(values), values, "o", color=colour)
-            best[norm, warm_up] = mean
+            by_peak[norm, warm_up] = mean
         axis.set(title=f"{norm}-norm", xlabel="peak learning rate")
-        ticks = sorted(best[norm, 80])
+        ticks = sorted(by_peak[norm, 80])
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
     axes[0].set_ylabel("dev loss after 400 steps")
     axes[1].legend(frameon=False)
-    return best
+    return by_peak
 
 
 def schedules_figure(rate_of, losses):
@@ -203,7 +203,7 @@ def variances_figure(profiles):
         row[0].set_ylabel(f"variance, {stack}")
     axes[0, 0].set_title("activations, on their way up →")
     axes[0, 1].set_title("← gradients, on their way down")
-    axes[0, 0].legend(frameon=False, loc="upper left")
+    axes[1, 1].legend(frameon=False, loc="upper right")
     axes[1, 0].set_xlabel("layers passed")
     axes[1, 1].set_xlabel("layer")
 

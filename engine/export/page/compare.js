@@ -8,7 +8,7 @@ function compared(file, sentences) {
     for (const id of written.slice(0, -1)) states.push(model.write(read, [id], states.at(-1)));
     const side = (name) => read.maps.map((_, layer) => states.map((state) => state[name][layer][0]));
     const logits = [...states.at(-1).logits.slice(EOS)];
-    return { ids, written, text: model.text(written), beam: model.translate(sentence, 4), logits, encoder: read.maps, decoder: side("own"), cross: side("cross") };
+    return { ids, written, text: model.text(written), beam: ids.length <= 20 ? model.translate(sentence, 4) : null, logits, encoder: read.maps, decoder: side("own"), cross: side("cross") };
   });
   return JSON.stringify(results);
 }
