@@ -71,6 +71,14 @@ def branching(self, x):
     return self.outer(self.inner(x).relu()) if x.abs().max() < 1e4 else x * 0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_sentences():
+    """What an export is tried on is less: one long sentence and a dozen short ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "SENTENCES", 13)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """The model in the box in both forms, for ONNX with an edited class."""
@@ -236,15 +244,16 @@ def test_a_pipe_that_stays_open_is_answered(folders):
     assert first == "他拉小提琴。\n"
 
 
-@pytest.fixture
-def few_sentences():
-    """What an export is tried on is less: one long sentence and a dozen short ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof, "SENTENCES", 13)
-        yield
+def test_what_an_export_is_tried_on(monkeypatch):
+    monkeypatch.setattr(proof, "SENTENCES", 40)
+    box = load_pretrained()
+    texts = proof.made_up_sentences(box.source, 60)
+    lengths = [box.source_length(text) for text in texts]
+    assert len(texts) == 40 and sum(length > 50 for length in lengths) == 3
+    assert any(text.isupper() for text in texts) and any("1979" in text for text in texts)
 
 
-def test_an_edited_search_is_refused(few_sentences, tmp_path, monkeypatch):
+def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     """Each form has a search of its own, which follows no edit."""
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
     for form in ("onnx", "page"):

@@ -16,6 +16,7 @@ from py_mini_racer import MiniRacer
 import export as program
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
+from engine.export import proof
 from engine.export.page_form import (
     EXAMPLES,
     FILES,
@@ -43,6 +44,14 @@ VERBS = (
     "We play the violin every day."  # of which greedy search loses the verb, and a beam does not
 )
 GREEDY, BEAM = "我们每天都在小提琴。", "我们每天拉小提琴。"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_sentences():
+    """A page is tried on less: one long sentence and a dozen short ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "SENTENCES", 13)
+        yield
 
 
 @pytest.fixture(scope="module")
