@@ -110,6 +110,6 @@ def default_settings(origin, preset):
     if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
     folder = RunFolder(origin.start)
-    if not origin.start.is_dir() and origin.run and RunFolder(origin.run).began_with(origin.start):
-        folder = RunFolder(origin.run)  # it was begun, and has all that it needs
+    if origin.run and RunFolder(origin.run).goes_on_without(origin.start):
+        folder = RunFolder(origin.run)
     return replace(folder.read_config(), dtype="auto")

@@ -27,12 +27,15 @@ class InputError(Exception):
     """
 
 
-def numbered_lines(file, name):
+def numbered_lines(file, name, tell=True):
     """Yields (line number from 1, text without its line end) of a buffered binary file, UTF-8.
 
-    Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
+    Longer lines than LINE_BYTES are cut; stderr says which, unless `tell` is false. Raises
+    InputError at the first bad byte.
     """
     for number, line in enumerate(split_lines(file), start=1):
+        if tell and len(line) == LINE_BYTES:
+            print(f"{name}, line {number}: cut after {LINE_BYTES:,} bytes", file=sys.stderr)
         yield number, decode_line(line, name, number)
 
 
@@ -57,7 +60,6 @@ def decode_line(line, path, number):
     """
     coding = "utf-8-sig" if number == 1 else "utf-8"
     if len(line) == LINE_BYTES:
-        print(f"{path}, line {number}: cut after {LINE_BYTES:,} bytes", file=sys.stderr)
         line = WHOLE.match(line)[0]
     if (place := line.find(b"\0")) >= 0:  # as in UTF-16
         where = f"{path}, line {number}, byte {place + 1}"

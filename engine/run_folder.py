@@ -65,10 +65,12 @@ class RunFolder:
         """Its source and its target tokenizer."""
         return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
 
-    def began_with(self, start):
-        """Whether this run was begun with the weights of the run folder `start`, there or not."""
+    def goes_on_without(self, start):
+        """Whether this run was begun with the run folder `start`, which is gone, and has saved."""
         made = self.path / "made.json"
-        begun = read_json(made).get("start") if made.exists() else None
+        if Path(start).is_dir() or not (made.exists() and self.checkpoints()):
+            return False
+        begun = read_json(made).get("start")
         return bool(begun) and begun["weights"] == str(Path(start) / "model.safetensors")
 
     def checkpoints(self):

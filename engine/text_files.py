@@ -10,7 +10,7 @@ from engine.languages import in_script
 from engine.plain_text import LINE_BYTES, numbered_lines, one_line
 
 
-def read_lines(path):
+def read_lines(path, tell=True):
     """Yields (line number from 1, text without its line end) of a UTF-8 file.
 
     Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
@@ -19,7 +19,7 @@ def read_lines(path):
     if type(path) is int and hasattr(os, "set_blocking"):
         os.set_blocking(path, True)  # nothing to read yet is not the end
     with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
-        yield from numbered_lines(file, name)
+        yield from numbered_lines(file, name, tell)
 
 
 def split_files(folder, split, extension):

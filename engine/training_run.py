@@ -40,7 +40,8 @@ def run_training(
     Returns all records.
     """
     check_place(Path(run))
-    gone = start and not Path(start).is_dir() and RunFolder(run).began_with(start)
+    # a run that has a checkpoint needs its start no more; before that, it does
+    gone = start and not restart and RunFolder(run).goes_on_without(start)
     known = RunFolder(run if gone else start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load(data, config, known)
     check_vocabularies(config, len(source), len(target))

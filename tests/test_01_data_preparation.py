@@ -127,10 +127,11 @@ def test_lines_may_end_with_a_carriage_return_only(tmp_path):
     assert read_tsv(tmp_path, "train", CONFIG) == PAIRS
 
 
-def test_a_line_without_end_is_cut(tmp_path):
+def test_a_line_without_end_is_cut(tmp_path, capsys):
     write_tsv(tmp_path, "一" * 10**6 + "\nlast")
     first = "一" * (LINE_BYTES // 3)
     assert list(read_lines(tmp_path / "train.tsv")) == [(1, first), (2, "last")]
+    assert capsys.readouterr().err.endswith("train.tsv, line 1: cut after 65,536 bytes\n")
 
 
 def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):

@@ -141,6 +141,11 @@ def test_a_run_begun_with_other_weights_is_another_run(finished_run, other_data,
     shutil.rmtree(same)
     run_training(other_data, CONFIG, begun, start=same)
     with pytest.raises(InputError, match="missing. Is the folder a complete run"):
+        run_training(other_data, CONFIG, begun, restart=True, start=same)
+    shutil.rmtree(begun / "checkpoints")  # killed before its first one: random weights would begin
+    with pytest.raises(InputError, match="missing. Is the folder a complete run"):
+        run_training(other_data, CONFIG, begun, start=same)
+    with pytest.raises(InputError, match="missing. Is the folder a complete run"):
         run_training(other_data, CONFIG, tmp_path / "new", start=same)
     for start in (other, None):
         with pytest.raises(InputError, match="was begun with the weights .*, not (/|random)"):
