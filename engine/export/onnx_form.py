@@ -54,7 +54,7 @@ def weights_of(stack, kind):
     if None in weights:
         raise InputError(
             "the attention of lesson 04 keeps no self.weights, which --form onnx writes: "
-            "MultiHeadAttention.forward was edited. Keep them, or use translate.py --serve"
+            "MultiHeadAttention.attend was edited. Keep them, or use translate.py --serve"
         )
     return torch.stack(weights)
 
