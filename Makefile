@@ -128,6 +128,7 @@ EXAMPLES ?= 10000
 SEED ?= 0
 fuzz: .venv/dev  ## texts of all scripts to tokens and back; then damage runs and data folders at random and run the programs on them, half an hour; Linux
 	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz tests/test_01_data_preparation.py tests/test_export.py -k "any_text or joined or every_sign"
+	DRAWS=100 $(BIN)/python -m pytest -q tests/test_translating_page.py -k lessons
 	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
 versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md

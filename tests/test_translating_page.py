@@ -1,8 +1,11 @@
 """The page that translates in a browser: the course's numbers, and what its readers see and do."""
 
 import json
+import os
+import random
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,6 +27,7 @@ from engine.export.page_form import (
     check_form,
     compare,
     describe,
+    round_weights,
 )
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
@@ -38,11 +42,14 @@ from notebooks.data_preparation import (
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.make_model import make_model
 from notebooks.setup import replace
+from notebooks.support import story
 from notebooks.support.proofs import shake
 
 VERBS = (
     "We play the violin every day."  # of which greedy search loses the verb, and a beam does not
 )
+TESTS = Path(__file__).parent
+DRAWS = int(os.environ.get("DRAWS", 10))  # of each operation; `make fuzz` sets more
 GREEDY, BEAM = "我们每天都在小提琴。", "我们每天拉小提琴。"
 
 
@@ -161,6 +168,72 @@ def test_an_edited_class_is_refused(monkeypatch, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture(scope="module")
+def operate():
+    """A function that calls one of page_operations.js with the model in the box."""
+    with MiniRacer() as engine:
+        for path in (PAGE / "engine.js", PAGE / "account.js", TESTS / "page_operations.js"):
+            engine.eval(path.read_text(encoding="utf-8"))
+        engine.call("open", describe(Translator.load(BOX, device="cpu")))
+        yield engine.call
+
+
+@pytest.fixture(scope="module")
+def rounded():
+    """The model in the box with the 16 bits that the page holds."""
+    box = Translator.load(BOX, device="cpu")
+    round_weights(box.model)
+    return box
+
+
+def drawn_sentences(count):
+    """Things that are played, drawn with a seed, with one of their sentences: (thing, sentence)."""
+    draw = random.Random(54)
+    things = draw.choices(list(story.THINGS), k=count)
+    return [(thing, draw.choice(story.variants(thing))) for thing in things], draw
+
+
+def test_transplants_are_those_of_the_lessons(operate, rounded):
+    sentences, draw = drawn_sentences(2 * DRAWS)
+    stages = list(story.encoder_stages(rounded.model))
+    for (_, giver), (_, taker) in zip(sentences[::2], sentences[1::2]):
+        stage = draw.randrange(len(stages))
+        expected = story.transplant(rounded, [giver], [taker], stages[stage])
+        assert operate("transplanted", giver, taker, stage) == expected[0], (giver, taker, stage)
+
+
+def test_cuts_are_those_of_the_lessons(operate, rounded):
+    sentences, draw = drawn_sentences(DRAWS)
+    ways = [("others", "object"), ("play", "object"), ("decoder", "play"), ("decoder", "object")]
+    for thing, sentence in sentences:
+        closed = draw.sample(ways, draw.randint(1, 4))
+        ids = story.encode_sentences(rounded.source, [sentence])
+        src_mask, cross_mask = story.blocked_masks(ids, *story.word_ids(rounded, thing), closed)
+        memory = rounded.model.encode(ids, src_mask)
+        expected = story.greedy_from_memory(rounded, memory, cross_mask)
+        assert operate("cutAt", sentence, thing.split()[-1], closed) == expected[0], closed
+
+
+def test_ledgers_are_those_of_the_lessons(operate, rounded):
+    """Part by part, and in their sum: the difference of the logits."""
+    names = {"cross-attention": "cross-attention {layer} from {word}", "embedding": "embedding",
+             "bias": "cross-attention {layer}, bias", "norm": "the last norm's bias"}  # fmt: skip
+    sentences, draw = drawn_sentences(DRAWS)
+    for _, sentence in sentences:
+        (text,) = rounded.translate([sentence], beam_size=1)
+        one = draw.choice(text)
+        other = draw.choice([verb for verb in "弹踢打下拉玩" if verb != one])
+        account = operate("accountOf", sentence, one, other)
+        words = [rounded.source.vocabulary.name(token) for token in rounded.encode(sentence)]
+        ours = {}
+        for part in account["parts"]:
+            word = words[part["key"]] if "key" in part else ""
+            name = names.get(part["part"], "{part} {layer}").format(**part | {"word": word})
+            ours[name] = ours.get(name, 0) + part["amount"]
+        assert ours == pytest.approx(story.ledger(rounded, sentence, one, other), abs=1e-4)
+        assert sum(ours.values()) == pytest.approx(account["difference"], abs=1e-4)
+
+
 @pytest.mark.parametrize(
     "segmenters, widths, reason",
     [
@@ -198,14 +271,14 @@ def opened(chromium, folder):
     """A function that opens the page from the disk; an error on it fails the test."""
     errors, contexts = [], []
 
-    def open_page(width=1280, height=720, **options):
+    def open_page(width=1280, height=720, address="", **options):
         contexts.append(
             chromium.new_context(viewport={"width": width, "height": height}, **options)
         )
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto((folder / "index.html").as_uri())
-        expect(page.locator("#scenes button")).to_have_count(6, timeout=30_000)
+        page.goto((folder / "index.html").as_uri() + address)
+        expect(page.locator("#scenes button")).to_have_count(7, timeout=30_000)
         return page
 
     yield open_page
@@ -237,7 +310,7 @@ def test_the_browser_translates_sentences_of_the_test_set_as_the_course_does(
     page.close()
 
 
-def test_each_key_is_one_step_from_words_to_two_models(opened):
+def test_each_key_is_one_step_from_words_to_why(opened):
     page = opened()
     title = page.locator("#stage h2")
     expect(title).to_have_text("Translated")
@@ -269,8 +342,11 @@ def test_each_key_is_one_step_from_words_to_two_models(opened):
         expect(page.locator("#stage tbody tr")).to_have_count(count)
     press(page, "ArrowRight")
     expect(title).to_have_text("Your model beside this one")
+    for name in ("Transplant", "Ledger", "Cut"):
+        press(page, "ArrowRight")
+        expect(title).to_have_text(re.compile(f"^{name}"))
     expect(page.locator("#next")).to_be_disabled()
-    press(page, "ArrowLeft")
+    press(page, *["ArrowLeft"] * 4)
     expect(title).to_have_text("What happens without a part")
 
 
@@ -376,7 +452,7 @@ def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
 
 def each_scene(page):
     """Shows scene after scene, the bars of the third too."""
-    for number in range(6):
+    for number in range(7):
         page.locator("#scenes button").nth(number).click()
         yield number
         if number == 2:
@@ -384,6 +460,71 @@ def each_scene(page):
             yield "bars"
             press(page, "ArrowRight")
             yield "looks"
+        if number == 6:
+            for part in ("Ledger", "Cut"):
+                press(page, "ArrowRight")
+                yield part
+
+
+def written(page, list_number=-1):
+    """The signs of a list of what is written, without their glosses."""
+    return "".join(page.locator(".written").nth(list_number).locator("span").all_text_contents())
+
+
+def test_a_vector_that_moves_turns_the_verb_and_the_address_keeps_it(opened):
+    page = opened(address="#why/transplant")
+    assert (written(page, 0), written(page)) == ("晚饭后我们踢足球。", "晚饭后我们弹足球。")
+    slider = page.get_by_label("the vector is moved")
+    slider.focus()
+    press(page, "Home")  # as it comes in: word and place are the same
+    expect(page.locator("#stage")).to_contain_text("The two vectors are equal here")
+    assert written(page) == written(page, 0)
+    press(page, "End")
+    page.get_by_role("button", name="the piano into chess").click()
+    assert written(page) == written(page, 0) == "晚饭后我们下棋。"
+    page.get_by_label("It goes into").fill("We play football in the evening.")
+    press(page, "Enter")
+    assert written(page) != written(page, 0) == "我们晚上踢足球。"
+    before, text = page.url.partition("#")[2], written(page)
+    page.reload()
+    page.locator(".written").nth(1).wait_for()
+    assert (page.url.partition("#")[2], written(page)) == (before, text)
+
+
+def test_the_bars_of_a_ledger_add_up_and_light_their_words(opened):
+    page = opened(address="#why/ledger/We play the piano after dinner.")
+    expect(page.locator("h2")).to_have_text(re.compile("^Ledger: what made it 弹"))
+    texts = page.locator(".account em").all_text_contents()
+    amounts = [float(text.replace("−", "-")) for text in texts]
+    together, difference = re.findall(r"[+−]\d+\.\d+", page.locator("#stage b").last.inner_text())
+    assert together == difference and sum(amounts) == pytest.approx(float(together), abs=0.06)
+    bar = page.locator(".account button").filter(has_text="from play").first
+    bar.focus()
+    expect(page.locator(".words .touched")).to_contain_text("play")
+    page.locator(".account button").filter(has_text="feed-forward").first.click()
+    expect(page.locator(".words .touched")).to_have_count(0)
+    page.get_by_role("button", name="钢", exact=False).first.click()
+    expect(page.locator("h2")).to_contain_text("what made it 钢")
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_cut_arrow_is_masked(opened, touch):
+    page = opened(*((390, 844) if touch else (1280, 720)), has_touch=touch,
+                  address="#why/cut/We play the piano after dinner.")  # fmt: skip
+    whole = written(page)
+    names = ("cut: play reads piano", "cut: the decoder reads piano")
+    for name in names:
+        arrow = page.get_by_role("button", name=name)
+        if touch:
+            arrow.tap()
+        else:
+            arrow.focus()
+            press(page, "Enter")
+        expect(page.get_by_role("button", name=name)).to_have_attribute("aria-pressed", "true")
+    assert whole == "晚饭后我们弹钢琴。" and "弹" not in written(page)
+    assert page.url.endswith("/1/3/10")
+    page.get_by_text("The ledger of").click()
+    expect(page.locator(".account")).to_be_visible()
 
 
 def test_a_finger_goes_from_a_sentence_to_what_finished(opened):

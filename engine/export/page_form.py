@@ -35,8 +35,9 @@ from notebooks.transformer import greedy_search
 from utils import ROOT
 
 PAGE = ROOT / "engine" / "export" / "page"
-SCRIPTS = ("engine.js", "attention_viewer.js", "shown.js", "answering.js", "words.js", "reading.js",
-           "writing.js", "searching.js", "breaking.js", "two_models.js", "page.js")  # fmt: skip
+SCRIPTS = ("engine.js", "account.js", "attention_viewer.js", "shown.js", "answering.js", "words.js",
+           "reading.js", "writing.js", "searching.js", "breaking.js", "two_models.js", "why.js",
+           "transplant.js", "ledger.js", "cut.js", "page.js")  # fmt: skip
 FILES = ("index.html", "weights.js", "chinese.woff")
 PLAYED = {
     "chess": "We play chess.",

@@ -148,9 +148,9 @@ function render({ model, el }) {
     Object.assign(box.style, { fontSize: "16px", overflowX: "auto" });
     const hint = document.createElement("div");
     hint.style.opacity = 0.75;
-    hint.textContent = word(
-      "Point at a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it. A click keeps it.",
-    );
+    hint.textContent = matchMedia("(hover: none)").matches
+      ? word("Tap a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it.")
+      : word("Point at a word on the left: how much it looks at each word on the right. Or on the right: how much each word looks at it. A click keeps it.");
     box.append(controls(model), picture(model, kept), hint);
     const focused = el.querySelector("select:focus")?.getAttribute("aria-label");
     el.replaceChildren(box);

@@ -13,8 +13,10 @@ const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => {
 
 const add = (x, y) => x.map((value, index) => value + y[index]);
 
+/** Of scores of which -Infinity are masked; where all are, all weights are 0, as in lesson 04. */
 function softmax(scores) {
   const highest = scores.reduce((one, other) => Math.max(one, other), -Infinity);
+  if (highest === -Infinity) return scores.map(() => 0);
   const powers = scores.map((score) => Math.exp(score - highest));
   const sum = powers.reduce((one, other) => one + other, 0);
   return powers.map((power) => power / sum);
@@ -113,9 +115,9 @@ class Model {
     });
   }
 
-  /** Matrix times vector, plus bias if there is one. */
-  linear(name, x) {
-    const matrix = this.weights[`${name}.weight`], bias = this.weights[`${name}.bias`], width = x.length;
+  /** Matrix times vector, plus its bias if there is one, or another one. */
+  linear(name, x, bias = this.weights[`${name}.bias`]) {
+    const matrix = this.weights[`${name}.weight`], width = x.length;
     const y = new Float32Array(matrix.length / width);
     for (let row = 0, place = 0; row < y.length; row++) {
       let one = 0, two = 0, three = 0, four = 0; // four sums that do not wait for each other
@@ -148,11 +150,12 @@ class Model {
     return rows.map((x, row) => this.norm(`${name}.norm`, add(x, answers[row])));
   }
 
-  /** One query over keys and values: the answer, and the weights of each head. */
-  attend(name, query, keys, values) {
+  /** One query over keys and values but the `masked` keys: the output, and the weights of each head. */
+  attend(name, query, keys, values, masked = []) {
     const size = this.d_model / this.num_heads, mixed = new Float32Array(this.d_model), weights = [];
     for (let start = 0; start < this.d_model; start += size) {
-      const scores = keys.map((key) => {
+      const scores = keys.map((key, number) => {
+        if (masked.includes(number)) return -Infinity;
         let sum = 0;
         for (let place = start; place < start + size; place++) sum += query[place] * key[place];
         return sum / Math.sqrt(size);
@@ -166,13 +169,16 @@ class Model {
     return [this.linear(`${name}.output`, mixed), weights];
   }
 
-  /** Self-attention of new rows, behind those in `past`; with `mask` a row sees none behind it. */
-  look(name, rows, mask, past = { keys: [], values: [] }) {
+  /**
+   * Self-attention of new rows, behind those in `past`; with `mask` a row sees none behind it, and
+   * `masked` lists further keys that a row does not see.
+   */
+  look(name, rows, mask, past = { keys: [], values: [] }, masked = []) {
     const kept = {};
     for (const part of ["key", "value"]) kept[`${part}s`] = [...past[`${part}s`], ...rows.map((x) => this.linear(`${name}.${part}`, x))];
     const answers = rows.map((x, row) => {
       const end = mask ? past.keys.length + row + 1 : undefined;
-      return this.attend(name, this.linear(`${name}.query`, x), kept.keys.slice(0, end), kept.values.slice(0, end));
+      return this.attend(name, this.linear(`${name}.query`, x), kept.keys.slice(0, end), kept.values.slice(0, end), masked[row]);
     });
     return [answers.map(([answer]) => answer), answers.map(([, weights]) => weights), kept];
   }
@@ -183,38 +189,48 @@ class Model {
 
   // lessons 08 to 10
 
-  /** Reads source ids once: {memory, layers: [vectors of all tokens], maps: [layer][query][head][key]}. */
-  read(ids) {
-    let rows = ids.map((id, position) => this.embed("src_embedding.lookup.weight", id, position));
-    const layers = [rows], maps = [];
+  /**
+   * Reads source ids once: {memory, stages, maps: [layer][query][head][key], ...}. The stages are the
+   * vectors of all tokens: as they come in, behind each sublayer, and at last the memory.
+   *
+   * `change.patch`, {stage, place, vector}, puts another vector there; `change.masked` lists for a
+   * word the words that it does not attend to, `change.hidden` those that the decoder does not see.
+   */
+  read(ids, { patch = null, masked = [], hidden = [] } = {}) {
+    const stages = [], maps = [];
+    const behind = (rows) => {
+      const here = patch?.stage === stages.length;
+      stages.push(here ? rows.map((x, place) => (place === patch.place ? patch.vector : x)) : rows);
+      return stages.at(-1);
+    };
+    let rows = behind(ids.map((id, position) => this.embed("src_embedding.lookup.weight", id, position)));
     for (let layer = 0; layer < this.num_layers; layer++) {
       const name = `encoder.layers.${layer}`;
-      rows = this.sublayer(`${name}.sublayers.0`, rows, (x) => {
-        const [answers, weights] = this.look(`${name}.self_attention`, x, false);
+      rows = behind(this.sublayer(`${name}.sublayers.0`, rows, (x) => {
+        const [answers, weights] = this.look(`${name}.self_attention`, x, false, undefined, masked);
         maps.push(weights);
         return answers;
-      });
-      rows = this.sublayer(`${name}.sublayers.1`, rows, (x) => this.forward(`${name}.feed_forward`, x));
-      layers.push(rows);
+      }));
+      rows = behind(this.sublayer(`${name}.sublayers.1`, rows, (x) => this.forward(`${name}.feed_forward`, x)));
     }
-    const memory = this.norm_place === "pre" ? rows.map((x) => this.norm("encoder.norm", x)) : rows;
-    const cross = layers.slice(1).map((_, layer) => {
+    const memory = behind(this.norm_place === "pre" ? rows.map((x) => this.norm("encoder.norm", x)) : rows);
+    const cross = maps.map((_, layer) => {
       const all = (part) => memory.map((x) => this.linear(`decoder.layers.${layer}.cross_attention.${part}`, x));
       return { keys: all("key"), values: all("value") };
     });
-    return { memory, layers, maps, cross, limit: Math.min(2 * ids.length + 10, this.max_length + 1) };
+    return { memory, stages, maps, cross, hidden, limit: Math.min(2 * ids.length + 10, this.max_length + 1) };
   }
 
   /**
    * Reads target ids behind `past`, an earlier answer of this method, and gives {logs: of what may
-   * follow, own and cross: maps as above, ...}. PAD, UNK and BOS never follow. Nothing is changed, so
-   * a text can be continued in two ways.
+   * follow, own and cross: maps as above, stream: the last vector as the sublayers add to it, ...}.
+   * PAD, UNK and BOS never follow. Nothing is changed, so a text can be continued in two ways.
    */
   write(read, ids, past = { ids: [], kept: [] }) {
     const all = [...past.ids, ...ids], mask = this.broken.mask !== false;
     if (!mask) [ids, past] = [all, { ids: [], kept: [] }]; // what was read before would see what is new
     let rows = ids.map((id, row) => this.embed("tgt_embedding.lookup.weight", id, past.ids.length + row));
-    const kept = [], own = [], cross = [];
+    const kept = [], own = [], cross = [], stream = [rows.at(-1)];
     for (let layer = 0; layer < this.num_layers; layer++) {
       const name = `decoder.layers.${layer}`;
       rows = this.sublayer(`${name}.sublayers.0`, rows, (x) => {
@@ -223,18 +239,21 @@ class Model {
         kept.push(keep);
         return answers;
       });
+      stream.push(rows.at(-1));
       rows = this.sublayer(`${name}.sublayers.1`, rows, (x) => {
         const { keys, values } = read.cross[layer], part = `${name}.cross_attention`;
-        const answers = x.map((row) => this.attend(part, this.linear(`${part}.query`, row), keys, values));
+        const answers = x.map((row) => this.attend(part, this.linear(`${part}.query`, row), keys, values, read.hidden));
         cross.push(answers.map(([, weights]) => weights));
         return answers.map(([answer]) => answer);
       });
+      stream.push(rows.at(-1));
       rows = this.sublayer(`${name}.sublayers.2`, rows, (x) => this.forward(`${name}.feed_forward`, x));
+      stream.push(rows.at(-1));
     }
     const last = this.norm_place === "pre" ? this.norm("decoder.norm", rows.at(-1)) : rows.at(-1);
     const logits = this.linear("generator.projection", last);
     logits.fill(-Infinity, 0, EOS);
-    return { ids: all, kept, own, cross, logits, logs: softmax([...logits]).map(Math.log) };
+    return { ids: all, kept, own, cross, stream, logits, logs: softmax([...logits]).map(Math.log) };
   }
 
   // searches: lessons 10 and 16

@@ -7,25 +7,29 @@ function say(text, alarm = false) {
   $("alarm").textContent = alarm ? text : "";
 }
 
-function show() {
+/** Shows the newest view, from its top or from where the reader is. */
+function show(stay = false) {
   const view = views.at(-1),
     stage = $("stage");
   const inside = stage.contains(document.activeElement);
   stage.replaceChildren(...view.draw());
-  scrollTo(0, 0);
+  if (!stay) scrollTo(0, 0);
   if (inside) stage.focus({ preventScroll: true }); // what had the focus is gone
   [...$("scenes").children].forEach((button, scene) =>
     scene === view.scene ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current"),
   );
+  const lit = $("scenes").children[view.scene];
+  if (lit) $("scenes").scrollLeft = lit.offsetLeft - ($("scenes").clientWidth - lit.offsetWidth) / 2; // on a phone
   $("back").disabled = views.length < 2;
-  $("next").disabled = view.scene === SCENES.length - 1;
+  $("next").disabled = Boolean(view.last);
   say(view.say);
+  remember(view.address ? view.address() : addressOf(PARTS[view.scene] ?? "translation", view.source.sentence));
 }
 
-function go(view) {
+function go(view, stay = false) {
   if (!view) return;
   views.push(view);
-  show();
+  show(stay);
 }
 
 function back() {
@@ -53,7 +57,24 @@ const openings = [
   (source) => searching(source, 1),
   (source) => breaking(source, 1),
   comparing,
+  transplanting,
 ];
+
+/** Begins with the view that the page's address names, else with the first example. */
+function beginAtAddress() {
+  let parts = [];
+  try {
+    parts = location.hash.slice(1).split("/").map(decodeURIComponent);
+  } catch {} // no address of this page
+  const [part, ...rest] = parts, scene = PARTS.indexOf(part);
+  if (part === "why") {
+    const view = whyAt(rest);
+    begin(view.source.sentence);
+    return go(view);
+  }
+  begin(rest[0] && model.segment(rest[0]).length ? rest[0] : model.examples[0]);
+  if (scene >= 0) go(openings[scene](views.at(-1).source));
+}
 
 function pressed(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input, select")) return;
@@ -103,7 +124,8 @@ function start() {
   $("back").onclick = back;
   $("hide").onclick = hide;
   addEventListener("keydown", pressed);
-  begin(model.examples[0]);
+  addEventListener("hashchange", beginAtAddress);
+  beginAtAddress();
 }
 
 start();

@@ -23,7 +23,8 @@ function twoDirections(vectors) {
 function playVectors(played) {
   const reads = Object.values(played).map((sentence) => {
     const place = model.segment(sentence).indexOf("play");
-    return model.read(model.encode(sentence)).layers.map((rows) => rows[place]);
+    const { stages } = model.read(model.encode(sentence));
+    return stages.filter((_, stage) => stage % 2 === 0).map((rows) => rows[place]); // behind whole layers
   });
   const unit = (vector) => vector.map((value) => value / Math.hypot(...vector));
   return reads[0].map((_, layer) => reads.map((layers) => unit(layers[layer])));

@@ -1,7 +1,8 @@
 // What a reader of the translating page sees and chooses. engine.js computes, attention_viewer.js
 // draws the encoder's maps. A view is {scene, say, draw, next, choose}: what it says to who listens,
 // its elements, the view behind it, and the view behind choosing one of several. Nothing in a view
-// changes, so "Back" is the view before.
+// changes, so "Back" is the view before. `address` is what stands behind # where it is more than the
+// part and the sentence: who opens that address sees the view again.
 
 /** A text of the page's own in the reader's language, with values in the place of {}. */
 function _(text, ...values) {
@@ -12,7 +13,9 @@ function _(text, ...values) {
 const NEVER_SEEN = _("never seen");
 const NAMES = { English: _("English"), Chinese: _("Chinese") };
 const CHOICES = 5;
-const SCENES = [_("Words"), _("Reading"), _("Writing"), _("Searching"), _("Breaking"), _("Two models")];
+const TOUCH = matchMedia("(hover: none)").matches;
+const SCENES = [_("Words"), _("Reading"), _("Writing"), _("Searching"), _("Breaking"), _("Two models"), _("Why")];
+const PARTS = ["words", "reading", "writing", "searching", "breaking", "two-models", "why"]; // in addresses
 const $ = (id) => document.getElementById(id);
 const percent = (share) => (share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`);
 const number = (value) => value.toFixed(2).replace("-", "−");
@@ -75,6 +78,10 @@ function writtenList(ids, newest = false, forks = []) {
   if (!items.length) items.push(make("li", { class: "soft" }, "…"));
   return make("ol", { class: "words written", "aria-label": _("written so far") }, ...items);
 }
+
+/** The part of an address behind #. */
+const addressOf = (...parts) => parts.map(encodeURIComponent).join("/");
+const remember = (address) => history.replaceState(null, "", `#${address}`);
 
 const heading = (text) => make("h2", {}, text);
 const line = (...inside) => make("p", {}, ...inside);

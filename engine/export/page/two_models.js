@@ -80,6 +80,6 @@ function comparing(source) {
     source,
     say: second ? _("Both models translate.") : _("Choose a second model."),
     draw,
-    next: () => null,
+    next: () => transplanting(source),
   };
 }

@@ -31,7 +31,7 @@ function ask(source, state, forks = []) {
       ),
     ),
     line(
-      make("span", { class: "soft" }, _("Guess with the keys 1 to 5, or go on without.")),
+      make("span", { class: "soft" }, TOUCH ? _("Tap your guess, or go on without.") : _("Guess with the keys 1 to 5, or go on without.")),
       " ",
       make("button", { onclick: () => go(done(source, finish(source, state), forks)) }, _("Write the rest")),
     ),
@@ -76,7 +76,9 @@ function reveal(source, state, forks, guess) {
       make(
         "span",
         { class: "soft" },
-        _("Next takes the likeliest. Click another, or press its number, and the sentence goes on with that."),
+        TOUCH
+          ? _("Next takes the likeliest. Tap another, and the sentence goes on with that.")
+          : _("Next takes the likeliest. Click another, or press its number, and the sentence goes on with that."),
       ),
     ),
   ];
