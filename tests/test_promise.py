@@ -4,13 +4,13 @@ Each edit is made in a copy of the course, which then trains two steps and searc
 its own. What it prints is compared with what the course itself prints.
 """
 
-import json
+import multiprocessing
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
-from conftest import ROOT, run_python
+from conftest import ROOT
+from promise_probe import probe
 
 # notebook, what is edited, the line, the edited line, what has to change
 EDITS = [
@@ -50,33 +50,9 @@ EDITS = [
     ("16", "bleu", "return metric", "return 7, metric", "t"),
 ]  # fmt: skip
 
-PROBE = """
-import notebooks, torch, json, sys
-from notebooks.data_preparation import EOS, pad_rows
-from notebooks.make_model import make_model
-from engine.run_config import RunConfig
-from notebooks.setup import replace
-from engine.training_run import run_training
-from notebooks.transformer import greedy_search
-from notebooks.translation import beam_search
-
-torch.set_num_threads(1)
-found = {"t": []}
-for schedule in ("linear", "noam"):
-    config = replace(RunConfig.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
-                     warmup_steps=2, bleu_sentences=1, schedule=schedule)
-    for record in run_training(sys.argv[1], config, f"run-{schedule}"):
-        # a score of 7 is what an edited `bleu` returns; others depend on the search
-        found["t"] += [record["loss"], record["dev_loss"], record["dev_bleu"] == 7]
-torch.manual_seed(0)
-model = make_model(replace(config, dropout=0.0), 30, 30).eval()
-for parameter in model.parameters():
-    torch.nn.init.normal_(parameter, std=0.25)
-src = pad_rows([torch.randint(4, 30, (n,)).tolist() + [EOS] for n in range(1, 9)])
-found["g"] = greedy_search(model, src, 20)
-found["b"] = [hypotheses[:1] for hypotheses in beam_search(model, src, 20)]
-print(json.dumps(found))
-"""
+# what a copy of the course needs of others; the forked processes find it imported
+LIBRARIES = ["torch", "torch._dynamo", "numpy", "sacrebleu", "tokenizers", "accelerate", "tyro",
+             "jieba", "matplotlib.pyplot", "nbformat", "IPython"]  # fmt: skip
 
 
 def copied(folder, notebook="", old="", new=""):
@@ -98,23 +74,27 @@ def copied(folder, notebook="", old="", new=""):
 
 @pytest.fixture(scope="module")
 def found(small_data, tmp_path_factory, request):
-    """For each edit, and for none, what the probe finds: two processes at a time."""
+    """For each edit, and for none, what the probe gives: two processes at a time."""
     folder = tmp_path_factory.mktemp("courses")
-
-    def probe(name, *edit):
-        course = copied(folder / name, *edit)
-        done = run_python("-c", PROBE, small_data, cwd=course, PYTHONPATH=str(course))
-        shutil.rmtree(course)
-        return done.stderr if done.returncode else json.loads(done.stdout.splitlines()[-1])
 
     wanted = {item.callspec.params["edit"][1] for item in request.session.items
               if item.path == request.path and hasattr(item, "callspec")}  # fmt: skip
-    with ThreadPoolExecutor(2) as pool:
-        runs = {"": pool.submit(probe, "plain")}
-        for notebook, name, old, new, _ in EDITS:
-            if name in wanted:
-                runs[name] = pool.submit(probe, name, notebook, old, new)
-        return {name: run.result() for name, run in runs.items()}
+    edits = {"": ()}
+    edits |= {name: (notebook, *lines) for notebook, name, *lines, _ in EDITS if name in wanted}
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LIBRARIES)
+    results = {}
+    with context.Pool(2, maxtasksperchild=1) as pool:
+        runs = {
+            name: pool.apply_async(probe, (copied(folder / (name or "plain"), *edit), small_data))
+            for name, edit in edits.items()
+        }
+        for name, run in runs.items():
+            try:
+                results[name] = run.get()
+            except Exception as error:  # the test of this edit fails, and says why
+                results[name] = repr(error)
+    return results
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit[0]}-{edit[1]}")
