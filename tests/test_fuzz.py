@@ -1,4 +1,4 @@
-"""Damaged files end a program in one line: 200 random examples (`make fuzz` tries 10,000)."""
+"""Damaged files end a program in one line: 60 random examples (`make fuzz` tries 10,000)."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ from conftest import ROOT, run_python
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits memory")
 
 
-def test_200_damaged_folders():
-    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "200")
+def test_60_damaged_folders():
+    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "60")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "200 examples, nothing found" in done.stdout
+    assert "60 examples, nothing found" in done.stdout
     for program in fuzz.commands(ROOT):
         assert f"{program:10} exit status" in done.stdout, done.stdout
-    assert done.stdout.count("exit status 2") > 5, done.stdout
+    assert done.stdout.count("exit status 2") > 3, done.stdout
 
 
 def fails(argv):
@@ -33,11 +33,11 @@ def prints_two_errors(argv):
     [
         (fails, 99),
         (prints_two_errors, 2),
-        (lambda argv: time.sleep(9), "hangs: over 0.2 seconds"),
+        (lambda argv: time.sleep(9), "hangs: over 2 seconds"),
     ],
 )
 def test_a_fault_would_be_found(tmp_path, monkeypatch, program, status):
-    monkeypatch.setattr(fuzz, "SECONDS", 0.2)
+    monkeypatch.setattr(fuzz, "SECONDS", 2)
     output = tmp_path / "output"
     output.touch()
     assert fuzz.run_child(program, [], tmp_path, output) == status

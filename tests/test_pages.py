@@ -23,6 +23,7 @@ from pages_text import drawing_cells, to_mathml, with_chinese_marked
 from playwright.sync_api import Error, expect, sync_playwright
 
 from engine.errors import InputError
+from engine.export import proof
 from notebooks.support.pictures import MAP
 
 ADDRESS = "https://example.org/course"
@@ -39,7 +40,9 @@ def run(folder, *options):
 def site(tmp_path_factory):
     """The folder of a site, freshly written, with an address."""
     folder = tmp_path_factory.mktemp("pages") / "site"
-    assert run(folder, "--address", ADDRESS) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "SENTENCES", 3)  # the page that translates has tests of its own
+        assert run(folder, "--address", ADDRESS) == 0
     return folder
 
 
