@@ -1,6 +1,7 @@
-"""The notebooks 02 to 16 where `utils.device` gives another device: they run, asserts included.
+"""The notebooks that compute where `utils.device` says, on another device: they run, asserts too.
 
-Each runs in a copy of the course, so that runs/ stays as it is. Outputs are not compared.
+The others compute on the CPU whatever there is, as the tests of all notebooks do. Each runs in a
+copy of the course, so that runs/ stays as it is. Outputs are not compared.
 """
 
 import os
@@ -12,6 +13,9 @@ import pytest
 from conftest import DEVICE, NOTEBOOKS, ROOT
 from nbclient import NotebookClient
 
+# what asks for the device: the lessons' own calls, training and scoring
+ASKS = ("device()", "engine.training_run", "engine.scoring")
+THERE = [path for path in NOTEBOOKS if any(name in path.read_text("utf-8") for name in ASKS)]
 # what trains for minutes is shortened
 SHORTER = {
     "15": [
@@ -63,6 +67,6 @@ def running(tmp_path_factory, request):
         yield {path: pool.submit(run, path, folder) for path in paths}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS[2:], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", THERE, ids=lambda path: path.stem)
 def test_the_notebook_runs_there(path, running):
     running[path].result()
