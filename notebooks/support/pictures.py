@@ -207,7 +207,7 @@ def simple_map():
         axis.annotate("", (end, 0), (start, 0), arrowprops=arrow)
     axis.text(4.5, 0.15, "a vector for\neach English word", ha="center", va="bottom", size=11)
     back = arrow | {"connectionstyle": "arc3,rad=-0.35"}
-    axis.annotate("", (6.4, -0.42), (9.2, -0.25), arrowprops=back)
+    axis.annotate("", (6.4, -0.24), (9.2, -0.25), arrowprops=back)
     axis.text(7.9, -1.0, "what is written so far", ha="center", va="center", size=11)
     axis.set(xlim=(-0.9, 10.5), ylim=(-1.2, 0.9))
     axis.axis("off")

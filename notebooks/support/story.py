@@ -8,12 +8,20 @@ gave to a token, direct logit attribution (Elhage et al. 2021).
 
 import itertools
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import torch
 
 from engine.attention_maps import attention_maps
-from notebooks.data_preparation import BOS, EOS, PAD, Batch, pad_rows, padding_mask
+from notebooks.data_preparation import (
+    BOS,
+    EOS,
+    PAD,
+    Batch,
+    causal_mask,
+    pad_rows,
+    padding_mask,
+)
 from notebooks.transformer import next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
@@ -109,6 +117,20 @@ def device_of(model):
     return next(model.parameters()).device
 
 
+@contextmanager
+def zeroed(modules):
+    """Within it these modules return zeros, which is called zero ablation."""
+    hooks = [
+        module.register_forward_hook(lambda module, inputs, output: 0 * output)
+        for module in modules
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 # vectors
 
 
@@ -150,6 +172,24 @@ def vectors_of_play(translator, thing, closed=()):
     src_mask, _ = blocked_masks(ids, play, played, closed)
     vectors = encoder_vectors(translator.model, ids, src_mask)
     return {name: stage[ids == play] for name, stage in vectors.items()}
+
+
+@torch.no_grad()
+def feed_forward_inputs(translator, thing, who=WHO):
+    """What each feed-forward of the encoder is given at `play`: (layers, variants, D)."""
+    model = translator.model
+    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(model))
+    play, _ = word_ids(translator, thing)
+    given = []
+
+    def keep(module, inputs, output):
+        given.append(inputs[0][ids == play])
+
+    with ExitStack() as hooks:
+        for layer in model.encoder.layers:
+            hooks.enter_context(layer.feed_forward.register_forward_hook(keep))
+        model.encode(ids, padding_mask(ids))
+    return torch.stack(given)
 
 
 @torch.no_grad()
@@ -219,6 +259,25 @@ def before_token(translator, sentence, token):
     read = [BOS, *written[: written.index(translator.target.encode(token)[0])]]
     src = encode_sentences(translator.source, [sentence])[0].tolist()
     return Batch.collate([(src, [*read, EOS])]).to(device_of(translator.model))
+
+
+@torch.no_grad()
+def verb_guesses(translator, thing):
+    """What the model's translation has before the verb, and the three likeliest tokens there.
+
+    The text, and pairs (token, probability).
+    """
+    model = translator.model
+    sentence = f"We play {thing} every day."
+    (text,) = translator.translate([sentence])
+    before = text[: next(place for place, sign in enumerate(text) if sign in "踢打下弹拉玩")]
+    src = encode_sentences(translator.source, [sentence])
+    tgt = torch.tensor([[BOS, *translator.target.encode(before)]])
+    logits = model(src, tgt, padding_mask(src), causal_mask(tgt.shape[1]))[0, -1]
+    logits[: PAD + 1] = -torch.inf  # PAD is never an answer
+    probabilities, ids = logits.softmax(dim=-1).topk(3)
+    names = [translator.target.vocabulary.name(number) for number in ids.tolist()]
+    return before, list(zip(names, probabilities.tolist()))
 
 
 @torch.no_grad()

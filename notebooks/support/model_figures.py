@@ -1,0 +1,292 @@
+"""Figures of lessons 03 to 10: each draws what the lesson has computed, and `show` ends it."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.colors import ListedColormap
+
+from notebooks.support.pictures import COLOURS, attention_heatmap, curves
+
+
+def clock_figure():
+    """Lesson 03: the pairs (sine, cosine) of positions 0 to 3 as hands of two clocks."""
+    axes = plt.subplots(1, 2, figsize=(9, 3.6))[1]
+    titles = {1: "columns 0, 1: ω = 1", 1 / 100: "columns 2, 3: ω = 1/100"}
+    for axis, (speed, title) in zip(axes, titles.items()):
+        axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#BBBBBB"))
+        for position in range(4):
+            x, y = np.sin(position * speed), np.cos(position * speed)
+            axis.arrow(0, 0, x, y, head_width=0.06, color=f"C{position}", length_includes_head=True)
+            if speed == 1:
+                axis.text(1.2 * x, 1.2 * y, position, ha="center", va="center")
+        if speed < 1:  # one text for the four of them
+            axis.text(0.1, 1.15, "0 to 3", va="center")
+        axis.set(title=title, xlabel="sine", ylabel="cosine")
+        axis.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
+
+
+def table_figure(table):
+    """Lesson 03: the table (positions, columns) as an image, and four of its sines as curves."""
+    axes = plt.subplots(2, 1, figsize=(8, 7.5))[1]
+    half = table.shape[1] // 2
+    halves = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+    image = axes[0].imshow(halves, aspect="auto", vmin=-1, vmax=1, cmap="RdBu")
+    axes[0].set(title=f"Positional encoding, d_model {2 * half}", ylabel="position")
+    axes[0].set_xticks([0, 8, 16, 24, half, half + 8, half + 16, half + 24], 2 * [0, 8, 16, 24])
+    axes[0].set_xlabel("pair: its sine, then its cosine")
+    axes[0].axvline(half - 0.5, color="black", linewidth=1)
+    plt.colorbar(image, ax=axes[0], label="value")
+    fine = torch.arange(0, 30, 0.05)
+    for number, pair in enumerate((0, 4, 8, 12)):
+        curve = (fine / 10000 ** (pair / half)).sin()
+        axes[1].plot(fine, curve, color=f"C{number}", linewidth=1)
+        axes[1].plot(table[:30, 2 * pair], "o", color=f"C{number}", label=f"pair {pair}")
+    axes[1].set(title="Four of the sines", xlabel="position", ylabel="value", ylim=(-1.6, 1.1))
+    axes[1].legend(frameon=False, loc="lower center", ncol=4)
+
+
+def arrows_figure(meaning, mixes):
+    """Lesson 04: vectors of two dimensions as arrows, and dashed what attention mixes of them."""
+    axis = plt.subplots(figsize=(4.6, 4.6))[1]
+    arrow = dict(arrowstyle="-|>", linewidth=1.5, shrinkA=0, shrinkB=0)
+    for word in ("play", "piano", "football"):
+        axis.annotate("", meaning[word], (0, 0), arrowprops={**arrow, "color": "black"})
+        axis.annotate(word, meaning[word], (6, 4), textcoords="offset points")
+    for word, mix in mixes.items():
+        dashed = {**arrow, "color": COLOURS["wrong"], "linestyle": "--"}
+        axis.annotate("", mix.tolist(), (0, 0), arrowprops=dashed)
+        axis.annotate(f"beside {word}", mix.tolist(), (6, -4), textcoords="offset points")
+    axis.set(xlim=(-0.1, 2.6), ylim=(-0.1, 2.6), xlabel="music", ylabel="sport", aspect="equal")
+
+
+def matrices_figure(steps, words):
+    """Lesson 04: small matrices side by side with their values, {title: (words, columns)}."""
+    axes = plt.subplots(1, 4, figsize=(10, 2.8), width_ratios=[3, 3, 3, 2])[1]
+    for axis, (title, matrix) in zip(axes, steps.items()):
+        axis.imshow(matrix, cmap="Blues", vmin=0, vmax=1.6 * matrix.max(), aspect="auto")
+        for (row, column), value in np.ndenumerate(matrix.numpy()):
+            axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=12)
+        names = ["music", "sport"] if title == "mix" else words
+        axis.set(title=title, yticks=range(3), yticklabels=words if title == "scores" else [])
+        axis.set_xticks(range(len(names)), names, rotation=45)
+
+
+def cut_figure(rows, heads):
+    """Lesson 04: two tokens (2, 6) with the borders of three heads, and the heads (3, 2, 2)."""
+    owner = torch.arange(3).repeat_interleave(2).repeat(2, 1)
+    colours = ListedColormap(["#8DBFE3", "#F0E442", "#DDA0C4"])
+    axes = plt.subplots(1, 4, figsize=(10, 1.9), width_ratios=[3, 1, 1, 1])[1]
+    pictures = [(rows, owner, "view: (T, H, d_k)")]
+    pictures += [(heads[h], torch.full((2, 2), h), f"head {h}: (T, d_k)") for h in range(3)]
+    for axis, (values, groups, title) in zip(axes, pictures):
+        axis.imshow(groups, cmap=colours, vmin=0, vmax=2, aspect="auto")
+        for row, column in np.ndindex(*values.shape):
+            text = values[row, column].item()
+            axis.text(column, row, text, ha="center", va="center", fontsize=14)
+        axis.set(title=title, xticks=[], yticks=[0, 1], xlabel="dimensions", ylabel="token")
+    for border in (1.5, 3.5):
+        axes[0].axvline(border, color="black", linewidth=2)
+
+
+def saturation_figure(sizes, saturated, arriving):
+    """Lesson 04: against d_k, which part of the queries is saturated, and the median gradient."""
+    axes = plt.subplots(2, 1, figsize=(7, 6.5))[1]
+    colours = {"scaled": COLOURS["right"], "not scaled": COLOURS["wrong"]}
+    pictures = (
+        (saturated, "How many queries are saturated?", "fraction of queries"),
+        (arriving, "What arrives at the scores?", "median norm of the gradient"),
+    )
+    for axis, (series, title, label) in zip(axes, pictures):
+        curves(sizes, series, title, "d_k", label, axis, colours=colours, linewidth=2)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sizes, sizes)
+        axis.axvline(64, color="black", linewidth=0.8, linestyle=":")
+        axis.text(64, 0.93, " our heads", va="top", transform=axis.get_xaxis_transform())
+    axes[1].set_yscale("log")
+
+
+def growing_lines(sizes, names, stages):
+    """Lesson 05: the RMS of each token's vector (stages, tokens), a line for each."""
+    axis = plt.subplots(figsize=(7, 3.8))[1]
+    for position, name in enumerate(names):
+        axis.plot(sizes[:, position], "o--" if name == "<eos>" else "o-", label=name)
+    axis.set_xticks(range(len(stages)), stages)
+    axis.set(xlabel="after", ylabel="RMS of the vector")
+    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def norm_frames(vectors, ids, names, pad):
+    """Lesson 05: a batch (sentences, T, d), framed what layer norm and batch norm average over."""
+    labels = [names(number) for number in ids.flatten()]
+    picture = torch.where((ids == pad).flatten()[:, None], torch.nan, vectors.flatten(0, 1))
+    axes = plt.subplots(1, 2, figsize=(9, 6.4), sharey=True)[1]
+    frames = (
+        (axes[0], "layer norm: one token", (-0.5, 1.5), (vectors.shape[-1], 1)),
+        (axes[1], "batch norm: one column, padding counted", (2.5, -0.5), (1, len(labels))),
+    )
+    for axis, title, corner, size in frames:
+        image = axis.imshow(picture, aspect="auto", cmap="RdBu", vmin=-2.5, vmax=2.5)
+        axis.set_facecolor("#CCCCCC")
+        frame = plt.Rectangle(corner, *size, fill=False, edgecolor="black", linewidth=4, zorder=3)
+        axis.add_patch(frame)
+        axis.set(title=title, xlabel="column", xticks=range(vectors.shape[-1]))
+        for border in (ids.shape[1] - 0.5, 2 * ids.shape[1] - 0.5):
+            axis.axhline(border, color="black", linewidth=1)
+    plt.colorbar(image, ax=axes, label="value")
+    axes[0].set_ylabel("token of the batch")
+    axes[0].set_yticks(range(len(labels)), labels, fontsize=10)
+
+
+def sine_figure(x, fits):
+    """Lesson 06: ReLU itself, and a sine that networks follow, {number of units: their outputs}."""
+    axes = plt.subplots(1, 1 + len(fits), figsize=(11, 3), sharey=True)[1]
+    axes[0].plot(x, x.relu(), color="black", linewidth=2)
+    axes[0].set(title="ReLU: max(0, x)", ylabel="out", ylim=(-1.6, 2))
+    for axis, (units, fit) in zip(axes[1:], fits.items()):
+        axis.plot(x, x.sin(), color="#AAAAAA", linewidth=4, label="a sine")
+        axis.plot(x, fit, color=COLOURS["right"], linewidth=2, label="the network")
+        axis.set_title(f"{units} units")
+    for axis in axes:
+        axis.set_xlabel("in")
+    axes[-1].legend(frameon=False, loc="upper left")
+
+
+def parameter_bars(rows):
+    """Lesson 06: where the parameters of models are, {model: {part: number}}, as bars of parts."""
+    axis = plt.subplots(figsize=(9, 2.8))[1]
+    colours = {"embeddings": "#E4E4E4", "attention": "#BBBBBB", "feed-forward": COLOURS["lit"]}
+    left = [0.0] * len(rows)
+    for part, colour in colours.items():
+        shares = [row[part] / sum(row.values()) for row in rows.values()]
+        bars = axis.barh(list(rows), shares, left=left, color=colour, label=part)
+        axis.bar_label(bars, [f"{share:.0%}" for share in shares], label_type="center")
+        left = [a + b for a, b in zip(left, shares)]
+    for place, row in enumerate(rows.values()):
+        axis.text(1.01, place, f"{sum(row.values()) / 1e6:.0f} M", va="center")
+    axis.set(title="Where the parameters are", xlim=(0, 1), xticks=[])
+    axis.invert_yaxis()
+    axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 0))
+
+
+def norm_places_figure():
+    """Lesson 07: where the norm stands on the way through a sublayer, post-norm and pre-norm."""
+    axes = plt.subplots(2, 1, figsize=(7, 4))[1]
+    forms = {
+        "post-norm (the paper)": ["sublayer", "+", "norm"],
+        "pre-norm": ["norm", "sublayer", "+"],
+    }
+    for axis, (title, parts) in zip(axes, forms.items()):
+        axis.annotate("", (8, 0), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2})
+        for place, part in enumerate(parts):
+            shape = "circle,pad=0.2" if part == "+" else "round,pad=0.5"
+            frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
+            axis.text(2 + 2 * place, 0, part, ha="center", va="center", fontsize=12, bbox=frame)
+        plus = 2 + 2 * parts.index("+")
+        axis.annotate("", (plus, 0.25), (plus, 1), arrowprops={"arrowstyle": "-|>", "lw": 2})
+        axis.plot([0.5, 0.5, plus], [0, 1, 1], color="black", lw=2)
+        axis.text(0.7, 1.1, "shortcut: x")
+        axis.set(title=title, xlim=(-0.2, 8.2), ylim=(-0.8, 1.5))
+        axis.axis("off")
+
+
+def stream_figure(names, shares):
+    """Lesson 07: of which parts each word's vector is made, {part: share for each word}."""
+    fills = ["#DDDDDD", "#0072B2", "#C08000", "#4A9BD1", "#DDAA44", "#8DC3E8", "#EED08C"]
+    axis, left = plt.subplots(figsize=(8, 4))[1], 0
+    for fill, (part, row) in zip(fills, shares.items()):
+        row = np.maximum(row, 0)
+        axis.barh(names, row, left=left, color=fill, label=part, edgecolor="white")
+        left = left + row
+    axis.invert_yaxis()
+    axis.set(xlabel="share of the word's last vector", title="Who wrote what into the stream")
+    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def learning_figure(learned, guessing):
+    """Lesson 07: for each form the losses of its seeds every ten steps, and that of guessing."""
+    axes = plt.subplots(1, len(learned), figsize=(11, 3), sharex=True, sharey=True)[1]
+    for axis, (form, runs) in zip(axes, learned.items()):
+        for losses in runs:
+            axis.plot(range(10, 10 * len(losses) + 1, 10), losses, color=COLOURS["train"])
+        axis.axhline(guessing, color="black", linestyle=":", linewidth=1)
+        axis.set_title(form, fontsize=10)
+        axis.set(ylim=(0, 2), xlabel="step")
+    axes[0].text(180, guessing - 0.2, "guessing", ha="right")
+    axes[0].set_ylabel("loss, nats")
+
+
+def vectors_figure(groups, things, stages):
+    """Lesson 08: vectors of play in the plane in which those of the first row differ most.
+
+    `groups` has {thing: {stage: (24, D)}} for each row, `things` the verb of each thing.
+    """
+    hues = dict(zip("踢打下弹拉玩", "#D55E00 #0072B2 #000000 #009E73 #E69F00 #CC79A7".split()))
+
+    def deviations(part, stage):  # from the mean of each sentence over the things
+        vectors = torch.stack([one[stage] for one in part.values()])
+        return vectors - vectors.mean(dim=0)
+
+    last = deviations(next(iter(groups.values())), stages[-1]).flatten(0, 1)
+    plane = torch.linalg.svd(last, full_matrices=False)[2][:2]
+    axes = plt.subplots(len(groups), len(stages), figsize=(10, 5.4), sharex=True, sharey=True)[1]
+    for (row, column), axis in np.ndenumerate(axes):
+        name = list(groups)[row]
+        for (verb, _), vectors in zip(things.values(), deviations(groups[name], stages[column])):
+            axis.plot(*(vectors @ plane.T).T, "o", color=hues[verb], alpha=0.6, markersize=4)
+        axis.set(xticks=[], yticks=[], title="" if row else stages[column])
+        axis.set_ylabel("" if column else f"{name}\nsecond direction")
+    for verb, hue in hues.items():
+        axes[0, 0].plot([], [], "o", color=hue, label=verb)
+    axes[0, 0].figure.supxlabel("first direction")
+    axes[0, 0].figure.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def framed_map(axis, weights, rows, columns, frames, title):
+    """Lesson 08: an attention map with its numbers, in each row the column that was expected."""
+    attention_heatmap(weights, rows, columns, title, axis, "query", "key")
+    for row, expected in enumerate(frames):
+        corner = (expected - 0.5, row - 0.5)
+        axis.add_patch(
+            plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS["encoder"], lw=4, zorder=3)
+        )
+        for column, weight in enumerate(weights[row].tolist()):
+            colour = "black" if weight > 0.6 else "white"
+            axis.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour)
+
+
+def cache_steps(tokens):
+    """Lesson 09: which keys and values each step computes, without a KV cache and with one."""
+    written = [*tokens[1:], "<eos>"]
+    widths = range(1, len(tokens) + 1)
+    axes = plt.subplots(2, len(tokens), figsize=(9, 2.8), width_ratios=widths)[1]
+    for row, name in ((0, "no cache"), (1, "cache")):
+        for step, axis in enumerate(axes[row]):
+            for position in range(step + 1):
+                kept = row == 1 and position < step
+                colour = "#CCCCCC" if kept else COLOURS["dev"]
+                axis.add_patch(plt.Rectangle((position, 0), 0.9, 1, color=colour))
+                middle = dict(ha="center", va="center", fontsize=13 if position else 10)
+                axis.text(position + 0.45, 0.5, tokens[position], **middle)
+            axis.set(xlim=(0, step + 1), ylim=(0, 1.05), xticks=[], yticks=[])
+            if row == 0:
+                axis.set_title(f"step {step + 1}\n→ {written[step]}", fontsize=12)
+            axis.spines[:].set_visible(False)
+        axes[row, 0].set_ylabel(name)
+
+
+def likeliest_figure(written, likeliest, step, names):
+    """Lesson 10: how sure a model is of each token that it writes, and the five likeliest at one.
+
+    `likeliest` has the five probabilities and ids of each step, `names` names an id.
+    """
+    axes = plt.subplots(1, 2, figsize=(9, 3.6))[1]
+    labels = [f"{number} {name}" for number, name in enumerate(written, start=1)]
+    axes[0].barh(labels, [values[0] for values, _ in likeliest], color=COLOURS["decoder"])
+    axes[0].set(title="the token that is written", xlabel="probability", xlim=(0, 1))
+    values, ids = likeliest[step]
+    hues = [COLOURS["decoder"], *["#BBBBBB"] * 4]
+    bars = axes[1].barh([names(number) for number in ids.tolist()], values, color=hues)
+    axes[1].bar_label(bars, fmt="{:.2f}", padding=3)
+    axes[1].set(title=f"after {''.join(written[:step])}", xlabel="probability", xlim=(0, 1))
+    for axis in axes:
+        axis.invert_yaxis()
