@@ -45,7 +45,12 @@ EDITS = [
     ("15", "train", "        scheduler.step()", "        pass", "t"),
     ("16", "length_penalty", "return ((5 + length)", "return ((9 + length)", "b"),
     ("16", "pick", "rows.shape[2]))", "rows.shape[2])).clamp(max=6)", "b"),
-    ("16", "beam_search", "+ logits.log_softmax", "- logits.log_softmax", "b"),
+    ("16", "extend", "None] + step_log_probs", "None] - step_log_probs", "b"),
+    ("16", "set_aside", "goes_on, -math.inf) /", "goes_on, -math.inf) *", "b"),
+    ("16", "keep_live", "return log_probs, parents.g", "return -log_probs, parents.g", "b"),
+    ("16", "can_win", "alpha) > scores", "alpha) < scores", "b"),
+    ("16", "reorder", "self_attention.select(rows)", "self_attention.select(rows.flip(0))", "b"),
+    ("16", "beam_search", "(limits <= length)", "(limits <= length + 4)", "b"),
     ("16", "hypotheses", "(score, row[1 :", "(-score, row[1 :", "b"),
     ("16", "bleu", "return metric", "return 7, metric", "t"),
 ]  # fmt: skip

@@ -17,7 +17,9 @@ from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 from notebooks.positional_encoding import sinusoids
 
 LONGEST = 1023  # tokens of an input, and EOS
-SEARCH = {"beam_search", "length_penalty", "pick", "hypotheses"}  # of notebook 16
+# of notebook 16
+SEARCH = {"beam_search", "length_penalty", "pick", "hypotheses", "extend", "set_aside", "keep_live",
+          "can_win", "reorder"}  # fmt: skip
 
 
 def copy_to_ctranslate2(spec, layer):
