@@ -6,7 +6,7 @@ from engine.definitions import edited_names
 from engine.precision import precision
 from engine.processes import all_reduce_sum, processes
 from notebooks.data_preparation import Batch
-from notebooks.loss import BatchLoss
+from notebooks.loss import BatchLossInParts
 from notebooks.transformer import Transformer
 from utils import device
 
@@ -19,7 +19,7 @@ def most_logits():
     return 250_000_000 if device().type == "cuda" else 8_000_000
 
 
-class WrappedLoss(BatchLoss):
+class WrappedLoss(BatchLossInParts):
     """`BatchLoss` in `config.dtype`, in `config.grad_accum_steps` parts, summed over all processes.
 
     Every process brings its share of a batch, and gets the loss and the number of target tokens of

@@ -44,10 +44,10 @@ EXPORTS = {
     "transformer": "Generator Transformer next_logits greedy_search",
     "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
-    "loss": "BatchLoss evaluate",
+    "loss": "BatchLoss BatchLossInParts evaluate",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",
     "training": "train_step train",
-    "translation": "length_penalty beam_search bleu",
+    "translation": "length_penalty extend set_aside keep_live can_win reorder beam_search bleu",
 }
 
 
