@@ -19,10 +19,12 @@ THERE = [path for path in NOTEBOOKS if any(name in path.read_text("utf-8") for n
 # what trains for minutes is shortened
 SHORTER = {
     "15": [
-        ("steps=2000, eval_steps=400", "steps=30, eval_steps=10, bleu_sentences=10"),
-        ('records[-1]["dev_loss"] < 2.5', 'records[-1]["dev_loss"] < 8'),
-        ("(0, 400, 1200, config.steps)", "(0, 10, 20, config.steps)"),
-        ("(400, 1200, 2000)", "(10, 20, 30)"),
+        ("steps=1200, eval_steps=300", "steps=30, eval_steps=10, bleu_sentences=10"),
+        ('records[-1]["dev_loss"] < 3', 'records[-1]["dev_loss"] < 8'),
+        ("(0, 300, 900, config.steps)", "(0, 10, 20, config.steps)"),
+        ("(300, 900, 1200)", "(10, 20, 30)"),
+        ("steps=300, warmup_steps=60", "steps=30, warmup_steps=6"),
+        ("assert dev_loss < 4.5", "assert dev_loss < 8"),
     ],
 }
 
