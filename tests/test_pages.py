@@ -140,7 +140,10 @@ def test_every_link_leads_somewhere(site, pages):
             path = ((site / name).parent / target).resolve() if target else site / name
             assert path.is_file(), (name, link)
             there = path.relative_to(site.resolve()).as_posix() if target else name
-            assert not anchor or anchor in ids[there], (name, link)
+            assert not anchor or "live" in tag.get("class", ()) or anchor in ids[there], (
+                name,
+                link,
+            )
     urls = re.findall(r"url\((?!#)(.*?)\)", (site / "style.css").read_text(encoding="utf-8"))
     assert urls and all((site / url).is_file() for url in urls)
 
@@ -422,6 +425,24 @@ def test_the_search_leads_to_sections_that_exist(site, pages):
         assert pages[name].find(id=anchor), (name, anchor)
         assert pages[name].title.get_text().startswith(title)
     assert {"softmax", "multiheadattention", "弹", "beam"} <= index["words"].keys()
+
+
+LIVE = [4, 8, 9, 10, 16]  # whose lessons open with their part of the page that translates
+
+
+@pytest.mark.parametrize("below", ["", "zh/"])
+def test_a_part_of_the_page_that_translates_opens_in_the_lesson(open_page, pages, below):
+    assert [n for n, name in enumerate(LESSONS) if pages[below + name].select("a.live")] == LIVE
+    page = open_page(below + LESSONS[9])
+    link = page.locator("a.live")
+    assert page.locator("iframe").count() == 0
+    link.click()
+    part = page.frame_locator("iframe.live")
+    heading = "切断" if below else "Cut"
+    expect(part.locator("#stage h2")).to_contain_text(heading, timeout=30_000)
+    expect(part.get_by_role("button", name="play" if below else "play reads")).not_to_have_count(0)
+    link.click()
+    assert page.locator("iframe").count() == 0
 
 
 def test_the_attention_viewer_shows_other_heads(open_page):

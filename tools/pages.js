@@ -59,6 +59,21 @@ field.form.addEventListener("reset", () => setTimeout(search));
 document.addEventListener("click", (event) => event.target === field || field.form.reset());
 field.form.hidden = false;
 
+// a part of the page that translates opens below the paragraph that links to it, and closes again
+for (const link of document.querySelectorAll("a.live")) {
+  link.setAttribute("aria-expanded", "false");
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a tab of its own
+    event.preventDefault();
+    const open = link.getAttribute("aria-expanded") === "true", paragraph = link.closest("p");
+    link.setAttribute("aria-expanded", String(!open));
+    if (open) return paragraph.nextElementSibling.remove();
+    const frame = document.createElement("iframe");
+    Object.assign(frame, { className: "live", src: link.href, title: link.textContent });
+    paragraph.after(frame);
+  });
+}
+
 // the same section in the other language
 const translation = document.querySelector("a.other");
 translation.addEventListener("click", () => (translation.hash = location.hash));

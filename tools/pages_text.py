@@ -3,6 +3,7 @@
 import html
 import re
 import struct
+from urllib.parse import quote
 
 from grading import statements
 from math_core import LatexError, LatexToMathML
@@ -10,6 +11,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer
 
 from engine.errors import InputError
 
+LIVE = "translator/index.html#"
 LATEX = LatexToMathML(fancy_error=False)
 # Runs that a browser and a screen reader must know to be Chinese: signs, their marks, wide forms.
 CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
@@ -100,6 +102,15 @@ class Renderer(IPythonRenderer):
                 return text
             url = page + (f"#{anchor}" if anchor else "")
         return super().link(text, url, title)
+
+    def codespan(self, text):
+        """Code; the address of a part of the page that translates is a link that opens it."""
+        if not text.startswith(LIVE):
+            return super().codespan(text)
+        language = "?lang=zh" if self.edition.language else ""
+        part = quote(html.unescape(text.removeprefix(LIVE)), safe="/")
+        address = f"{self.edition.up}translator/index.html{language}#{part}"
+        return f'<a class="live" href="{address}">{self.edition.word("try it here")}</a>'
 
     def image(self, text, url, title=None):
         path = self.folder / url
