@@ -131,5 +131,8 @@ fuzz: .venv/dev  ## texts of all scripts to tokens and back; then damage runs an
 	DRAWS=100 $(BIN)/python -m pytest -q tests/test_translating_page.py -k lessons
 	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
-versions: .venv/dev  ## test on the lowest and the newest versions that pyproject.toml allows, 25 minutes: tests/versions.md
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/versions.py
+RESOLUTION ?= lowest-direct
+versions: .venv/dev  ## the tests on the lowest versions that pyproject.toml allows, or on the newest: RESOLUTION=highest
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python runs/versions
+	$(BIN)/uv pip install --quiet --python runs/versions --resolution $(RESOLUTION) --editable ".[dev]"
+	PATH="$(CURDIR)/runs/versions/bin:$$PATH" runs/versions/bin/python tools/run_tests.py
