@@ -151,7 +151,8 @@ def test_every_link_leads_somewhere(site, pages):
 def test_every_heading_can_be_linked_and_is_in_the_contents(pages):
     for name in [*LESSONS, *OTHERS]:
         anchors = [f"#{heading['id']}" for heading in pages[name].main.find_all(["h2", "h3"])]
-        for links in (".anchor", "aside .contents li a", "details .contents li a"):
+        here = ".contents:not(.all) li a"
+        for links in (".anchor", f"aside {here}", f"details {here}"):
             assert [link["href"] for link in pages[name].select(links)] == anchors, (name, links)
 
 
@@ -403,6 +404,7 @@ def test_search_finds_sections(open_page):
     expect(page.locator("#told")).to_have_text("0 found")
     field.fill("弹钢")
     expect(links.first).to_be_visible()
+    expect(page.locator("#found small").first).not_to_be_empty()
     field.fill("multi head attention")
     expect(links.first).to_have_text("04 Multi-head attention")
     field.press("ArrowDown")
@@ -420,11 +422,27 @@ def test_search_finds_sections(open_page):
 def test_the_search_leads_to_sections_that_exist(site, pages):
     script = (site / "search.js").read_text(encoding="utf-8")
     index = json.loads(script.removeprefix("searchIndex = ").removesuffix(";\n"))
-    for number, anchor, _ in index["sections"]:
+    for number, anchor, _, _ in index["sections"]:
         name, title = index["pages"][number]
         assert pages[name].find(id=anchor), (name, anchor)
         assert pages[name].title.get_text().startswith(title)
     assert {"softmax", "multiheadattention", "弹", "beam"} <= index["words"].keys()
+
+
+def test_lessons_at_the_side_a_lit_section_and_a_theme(open_page):
+    page = open_page(LESSONS[5], viewport={"width": 1300, "height": 800})
+    side = page.locator("aside")
+    expect(side.get_by_role("link", name="16 Translation")).to_be_visible()
+    expect(side.locator('.all [aria-current="page"]')).to_have_text("05 Layer norm")
+    page.get_by_role("heading", name="3 Write it").scroll_into_view_if_needed()
+    page.mouse.wheel(0, 600)
+    expect(side.locator('.contents:not(.all) [aria-current="true"]')).to_contain_text("3 Write it")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.get_by_role("button", name="Light or dark").click()
+    after = page.evaluate(ground)
+    page.reload()
+    assert page.evaluate(ground) == after != before
 
 
 LIVE = [4, 8, 9, 10, 16]  # whose lessons open with their part of the page that translates

@@ -33,6 +33,7 @@ function search() {
     const link = found.appendChild(document.createElement("li")).appendChild(document.createElement("a"));
     link.href = `${pages[section[0]][0]}#${section[1]}`;
     link.textContent = nameOf(section);
+    if (section[3]) link.after(Object.assign(document.createElement("small"), { textContent: section[3] }));
   }
 }
 
@@ -58,6 +59,28 @@ field.form.addEventListener("keydown", (event) => {
 field.form.addEventListener("reset", () => setTimeout(search));
 document.addEventListener("click", (event) => event.target === field || field.form.reset());
 field.form.hidden = false;
+
+// light or dark, as the reader chose, else as the system has it
+const theme = document.getElementById("theme"), systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+const stored = (write) => {
+  try {
+    return write === undefined ? localStorage.getItem("theme") : localStorage.setItem("theme", write);
+  } catch {} // where nothing may be stored
+};
+if (stored()) document.documentElement.dataset.theme = stored();
+theme.hidden = false;
+theme.addEventListener("click", () => {
+  const dark = (document.documentElement.dataset.theme ?? (systemIsDark.matches ? "dark" : "light")) === "dark";
+  stored((document.documentElement.dataset.theme = dark ? "light" : "dark"));
+});
+
+// the section that is being read is lit in the contents
+const entries = new Map([...document.querySelectorAll("aside .contents a[href^='#']")].map((link) => [decodeURIComponent(link.hash.slice(1)), link]));
+const heads = [...entries.keys()].map((anchor) => document.getElementById(anchor));
+addEventListener("scroll", () => {
+  const current = heads.findLast((head) => head.getBoundingClientRect().top < innerHeight / 3) ?? heads[0];
+  for (const [anchor, link] of entries) current?.id === anchor ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+}, { passive: true });
 
 // a part of the page that translates opens below the paragraph that links to it, and closes again
 for (const link of document.querySelectorAll("a.live")) {

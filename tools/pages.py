@@ -291,6 +291,7 @@ def write_edition(root, site, edition, other, solutions, address):
             "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
             "number": number,
             "file": number and f"notebooks/{path.name}",
+            "lessons": [link(path) for path in paths],
             "previous": link(before.get(path)),
             "following": link(after.get(path)),
         }

@@ -3,11 +3,13 @@
 import json
 import re
 import unicodedata
+from textwrap import shorten
 
 from bs4 import BeautifulSoup
 
 # A Chinese character is a word; other words end where letters and digits do, as in pages.js.
 WORD = re.compile(r"[\u3400-\u9fff]|(?:(?![\u3400-\u9fff])[^\W_])+")
+EXCERPT = 140  # characters
 DEFINED = re.compile(r"^ *(?:class|def) (\w+)", re.MULTILINE)
 
 
@@ -17,7 +19,7 @@ def words(text):
 
 
 def sections(page):
-    """The sections of an HTML page: lists of anchor, title and words, one for each heading.
+    """The sections of an HTML page: anchor, title, words and beginning, one for each heading.
 
     Of code, only the names that it defines count, of what it printed nothing.
     """
@@ -31,7 +33,9 @@ def sections(page):
         for tag in part.find_all(True, recursive=False) if part.name == "section" else [part]:
             if re.fullmatch("h[1-3]", tag.name):
                 title = re.sub(r"^\d+ ", "", tag.get_text().strip())
-                sections.append([tag["id"], title, set()])
+                sections.append([tag["id"], title, set(), ""])
+            elif tag.name == "p" and not sections[-1][3]:
+                sections[-1][3] = shorten(tag.get_text(), EXCERPT, placeholder=" …")
             sections[-1][2].update(words(tag.get_text(" ")))
     return sections
 
@@ -39,18 +43,18 @@ def sections(page):
 def search_index(pages):
     """The script that holds the index; `pages` are (file, title, HTML).
 
-    Its sections are [number of the page, anchor, title], without a title where the page's own
-    stands for it. Its words are {word: "numbers of sections"}, each number but the first as the
-    distance from the one before it.
+    Its sections are [number of the page, anchor, title, beginning], without a title where the
+    page's own stands for it. Its words are {word: "numbers of sections"}, each number but the
+    first as the distance from the one before it.
     """
     names = []
     entries = []
     positions = {}
     for file, title, page in pages:
-        for number, (anchor, heading, in_it) in enumerate(sections(page)):
+        for number, (anchor, heading, in_it, begin) in enumerate(sections(page)):
             for word in in_it:
                 positions.setdefault(word, []).append(len(entries))
-            entries.append([len(names), anchor, heading if number else ""])
+            entries.append([len(names), anchor, heading if number else "", begin])
         names.append([file, title])
     coded = {}
     for word in sorted(positions):

@@ -92,6 +92,7 @@ let model = null;
 function start() {
   for (const node of document.querySelectorAll("[data-word]")) node.textContent = _(node.textContent);
   const chinese = new URLSearchParams(location.search).get("lang") === "zh";
+  document.body.classList.toggle("embedded", self !== top); // in a lesson of the site: the part alone
   document.documentElement.lang = chinese ? "zh-CN" : "en";
   Object.assign($("other"), {
     href: chinese ? "?" : "?lang=zh",
