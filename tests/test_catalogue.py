@@ -54,6 +54,7 @@ def test_what_differs_is_told(source, target, fault):
     faults = catalogue.faults(source, target, {"token": ["词元"]})
     assert any(one.startswith(fault) for one in faults), faults
     assert catalogue.faults("About 17 million of them.", "大约 1,700 万个。", {}) == []
+    assert catalogue.faults("a stack", "一摞", {}, {"摞": "堆叠"}) == ["摞: better 堆叠"]
 
 
 @pytest.fixture

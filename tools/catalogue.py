@@ -242,8 +242,9 @@ def in_language(language, name, text):
 
 
 def terms_of(language):
-    """{English term in small letters: what it may become}, of the language's terms.json."""
-    return json.loads((FOLDER / language / "terms.json").read_text(encoding="utf-8"))
+    """Of a language, {English term in small letters: what it may become}, and forbidden words."""
+    files = (FOLDER / language / f"{name}.json" for name in ("terms", "forbidden"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in files if path.exists()]
 
 
 def check(language):
@@ -259,7 +260,7 @@ def check(language):
             if entry is None or not entry.msgstr or entry.fuzzy:
                 missing.append(f"{name}: {begin}: not translated")
             elif "differs" not in entry.tcomment:
-                wrong = faults(text, entry.msgstr, terms)
+                wrong = faults(text, entry.msgstr, *terms)
                 problems += [f"{name}: {begin}: {one}" for one in wrong]
     for path, text in front_pages(language).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:

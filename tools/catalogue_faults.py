@@ -32,8 +32,11 @@ def numbers(text):
     return sorted(number.replace(",", "") for number in NUMBER.findall(text))
 
 
-def faults(source, target, terms):
-    """What is wrong with a translation, as short texts. `terms` are {English: its translations}."""
+def faults(source, target, terms, forbidden=()):
+    """What is wrong with a translation, as short texts.
+
+    `terms` are {English: its translations}, `forbidden` {pattern: what should stand there}.
+    """
     problems = []
     for name, pattern in ALIKE_PARTS.items():
         wanted, there = (
@@ -49,6 +52,9 @@ def faults(source, target, terms):
     for english, allowed in terms.items():
         if re.search(rf"\b{english}\b", words) and not any(one in target for one in allowed):
             problems.append(f"term: {english}")
+    for pattern, better in dict(forbidden).items():
+        if match := re.search(pattern, target):
+            problems.append(f"{match[0]}: better {better}")
     return problems
 
 
