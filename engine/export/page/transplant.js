@@ -36,7 +36,7 @@ function transplanting(source, chosen = {}) {
   state.from = within(state.from ?? -1, giver.words);
   state.into = within(state.into ?? -1, taker.words);
   state.stage = names[state.stage] ? state.stage : names.length - 1;
-  const before = model.greedy(taker.read);
+  const before = written(taker.read).ids;
   const address = () => addressOf("why", "transplant", state.giver, state.from, state.taker, state.into, state.stage);
   /** The ids that are written with the vector in its new place, and whether it is another one. */
   const operate = () => {

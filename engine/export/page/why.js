@@ -55,11 +55,15 @@ function placeOf(words, wanted, otherwise = 0) {
 
 const verbPlace = (words) => placeOf(words, ["play", "plays", "played", "playing"], 1);
 
-/** The greedy translation's ids, and a state of `write` for each of them. */
+/** The greedy translation's ids, and a state of `write` for each of them; computed once for a `read`. */
 function written(read) {
-  const ids = model.greedy(read), states = [model.write(read, [BOS])];
-  for (const id of ids.slice(0, -1)) states.push(model.write(read, [id], states.at(-1)));
-  return { ids, states };
+  if (read.written) return read.written;
+  const states = [model.write(read, [BOS])], ids = [];
+  for (let id = 0; id !== EOS; ids.push(id)) {
+    if (ids.length) states.push(model.write(read, ids.slice(-1), states.at(-1)));
+    [id] = likely(states.at(-1), read, 1);
+  }
+  return (read.written = { ids, states });
 }
 
 /** The view that an address names: "transplant", "ledger" or "cut", and what is chosen there. */
