@@ -15,7 +15,7 @@ TEXT ?= He plays the violin.
 unexport TEXT
 translate: export RAW := $(value TEXT)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
-	@$(BIN)/python translate.py "$$RAW"
+	@$(BIN)/python translate.py -- "$$RAW"
 
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb

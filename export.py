@@ -1,5 +1,7 @@
 """Writes a trained run for use elsewhere: `python export.py --run RUN --out FOLDER`."""
 
+import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,4 +51,6 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+    # what is half written is removed, as at Ctrl-C
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     raise SystemExit(main())

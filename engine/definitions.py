@@ -3,6 +3,7 @@
 import ast
 import functools
 import hashlib
+import re
 
 from engine.files import read_json
 from notebooks import FOLDER, export_cells
@@ -10,12 +11,14 @@ from utils import ROOT
 
 # what the functions and classes of the lessons are in the course: `make notebooks` writes it
 DEFINITIONS = ROOT / "engine" / "definitions.json"
-# the lessons that translating uses
+# the lessons that translating uses, and with the loss those of which production has other forms
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
+RECORDED = (*TRANSLATING, "13")
+LESSON = re.compile(r"\d\d_[a-z_]+")  # JupyterLab's copies, 16_translation-Copy1, are none
 
 
 def definitions(path):
-    """{name: digest} of the functions and classes in a notebook's export cells.
+    """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
     Of what they do: comments, docstrings and line ends are left out.
     """
@@ -25,6 +28,9 @@ def definitions(path):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 text = ast.unparse(without_docstrings(node))
                 digests[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                value = ast.unparse(node.value).encode()
+                digests[node.targets[0].id] = hashlib.sha256(value).hexdigest()[:16]
     return digests
 
 
@@ -47,24 +53,25 @@ def code_digest(*paths):
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def translating_lessons():
-    """The notebooks that translating uses, in their order."""
+def lessons(numbers=("",)):
+    """The notebooks of these lessons, of all by default, in their order."""
     paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    return [path for path in paths if path.name.startswith(TRANSLATING)]
+    paths = [path for path in paths if LESSON.fullmatch(path.stem)]
+    return [path for path in paths if path.name.startswith(tuple(numbers))]
 
 
-def all_definitions():
-    """`definitions` of every lesson that translating uses: {notebook: {name: digest}}."""
-    return {path.stem: definitions(path) for path in translating_lessons()}
+def all_definitions(numbers=RECORDED):
+    """`definitions` of these lessons: {notebook: {name: digest}}."""
+    return {path.stem: definitions(path) for path in lessons(numbers)}
 
 
 @functools.cache
-def edited_names():
-    """The names of functions and classes that are not as the course has them, or are new."""
+def edited_names(numbers=TRANSLATING):
+    """What is defined in these lessons otherwise than in the course, or is new: names."""
     ours = read_json(DEFINITIONS)
     return [
         name
-        for notebook, digests in all_definitions().items()
+        for notebook, digests in all_definitions(numbers).items()
         for name, digest in digests.items()
         if ours.get(notebook, {}).get(name) != digest
     ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ def parse_command(form, argv, program, preset=None):
     import tyro  # takes a moment, and only programs need it
 
     argv = sys.argv[1:] if argv is None else list(argv)
-    argv = argv[1:] if argv[:1] == ["--"] else argv  # torchrun hands it on
+    if argv[:1] == ["--"] and "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun hands it on
+        argv = argv[1:]
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     argv = [by_present_name(part) for part in argv]
@@ -54,6 +56,11 @@ def check_values(argv):
             option.endswith("=") or (value == "" and "=" not in option)
         ):
             raise InputError(f"{option.rstrip('=')}: its value is empty. Is a variable not set?")
+        if option.startswith("--") and any("\ud800" <= sign <= "\udfff" for sign in option + value):
+            name = option.partition("=")[0]
+            raise InputError(
+                f"{name}: its value is not UTF-8. Give the file or folder another name"
+            )
 
 
 def at_home(command):

@@ -7,12 +7,13 @@ import queue
 import re
 import sys
 import threading
-from unicodedata import normalize
+from unicodedata import combining, normalize
 
 LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 # bytes without the beginning of a character at their end, which may be cut there
 WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
+INVISIBLE = re.compile("[\u00ad\u2060]")  # soft hyphen, word joiner
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
 CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
@@ -80,8 +81,23 @@ def numbered_texts(texts):
 
 
 def one_line(text):
-    """A text in Unicode's NFC, its control characters and white space of any kind single spaces."""
+    """A text in Unicode's NFC, its control characters and white space of any kind single spaces.
+
+    Signs that only say where a word may be broken are dropped. Of combining marks in a row 30 are
+    kept, as in Unicode's stream-safe form: NFC takes the square of their number.
+    """
+    if not text.isascii():
+        text = "".join(without_long_runs(INVISIBLE.sub("", text)))
     return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())
+
+
+def without_long_runs(text):
+    """Yields the signs of a text, but those that are the 31st combining mark in a row, or later."""
+    marks = 0
+    for sign in text:
+        marks = marks + 1 if combining(sign) else 0
+        if marks <= 30:
+            yield sign
 
 
 def join_words(tokens):

@@ -2,16 +2,18 @@
 
 import hashlib
 import math
+import tempfile
 import time
 from pathlib import Path
 
 import sacrebleu
 import torch
+from filelock import FileLock
 from tqdm import tqdm
 
 from engine.checks import check_name
 from engine.corpus.pairs import read_tsv
-from engine.definitions import code_digest, translating_lessons
+from engine.definitions import TRANSLATING, code_digest, lessons
 from engine.errors import InputError
 from engine.files import read_json, write_json
 from engine.model_files import weights_digest
@@ -85,19 +87,22 @@ def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
     scores = {names.get(name, name): row for name, row in scores.items()}
     digest = hashlib.sha256(repr(pairs).encode()).hexdigest()[:8]
     data = Path(data).resolve().name
-    every = read_scores(run)
     key = f"{data}/{split} {digest}"
     about = {"data": data, "split": split, "pairs": len(pairs)}
     about |= {"time": now(), "torch": torch.__version__, "made_with": made_with(run)}
-    before = every.get(key, {})
-    if before.get("made_with") != about["made_with"]:  # other weights or code: other scores
-        before = {}
-    write_json(Path(run) / "scores.json", {**every, key: {**before, **about, **scores}})
+    path = Path(run).resolve() / "scores.json"
+    lock = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"scores-{lock}.lock"):  # two may end at once
+        every = read_scores(run)
+        before = every.get(key, {})
+        if before.get("made_with") != about["made_with"]:  # other weights or code: other scores
+            before = {}
+        write_json(path, {**every, key: {**before, **about, **scores}})
 
 
 def made_with(run):
     """A digest of a run's weights and of the lessons that translate."""
-    parts = weights_digest(Path(run) / "model.safetensors"), code_digest(*translating_lessons())
+    parts = weights_digest(Path(run) / "model.safetensors"), code_digest(*lessons(TRANSLATING))
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
 
 

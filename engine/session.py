@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from engine import checkpoints
 from engine.checkpoints import Progress, step_of
+from engine.definitions import code_digest, lessons
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
 from engine.model_files import made_for, save_tokenizer, weights_digest, write_tensors
@@ -126,7 +127,11 @@ class TrainingSession:
         if self.config.dtype == "auto":
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
-        begun = read_json(self.folder.path / "made.json").get("start", self.start)
+        made = read_json(self.folder.path / "made.json")
+        begun = made.get("start", self.start)
+        if self.writes and made.get("lessons") not in (None, code_digest(*lessons())):
+            hint = "it goes on with them as they are now; --restart begins anew"
+            print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
         if (begun or {}).get("sha256") != (self.start or {}).get("sha256"):
             old_start, new_start = (
                 start["weights"] if start else "random ones" for start in (begun, self.start)
@@ -219,6 +224,8 @@ class TrainingSession:
                 weights = checkpoints.average(self.checkpoints, self.config, weights)
             path = self.folder.path / "model.safetensors"
             write_tensors(path, weights, dtype=self.config.dtype, made_for=self.made_for)
+            # a length penalty that was chosen for other weights
+            (self.folder.path / "search.json").unlink(missing_ok=True)
 
     def save(self, model, optimizer):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
@@ -352,6 +359,7 @@ def what_makes_it():
         "command": words,
         "time": now(),
         "commit": commit or None,
+        "lessons": code_digest(*lessons()),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),

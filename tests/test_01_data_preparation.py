@@ -88,6 +88,11 @@ def test_words_come_back_as_they_were(text):
     assert cut(one_line(decomposed)) == cut(unicodedata.normalize("NFC", text))
 
 
+def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
+    assert one_line("Good morn\u00ading, vi\u2060olin.") == "Good morning, violin."
+    assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
+
+
 @given(text=st.text(max_size=40))
 def test_what_was_joined_is_cut_as_before(text):
     cut = WordSegmenter("en").segment

@@ -59,6 +59,16 @@ def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, par
     assert_same_loss(random_model(0), replace(TINY, grad_accum_steps=parts))
 
 
+def test_an_edited_loss_is_computed_as_a_whole_whatever_the_batch(monkeypatch):
+    """In parts its own forward would not be called."""
+    monkeypatch.setattr(wrapped_loss, "most_logits", lambda: 12)
+    loss, batch = WrappedLoss(random_model(0), LabelSmoothing(0), TINY), random_batch(0, [5], [6])
+    monkeypatch.setattr(BatchLoss, "forward", lambda self, batch: ("edited", 1))
+    assert loss(batch)[0] != "edited"  # nobody has been told of it
+    monkeypatch.setattr(wrapped_loss, "edited_names", lambda numbers: ["BatchLoss"])
+    assert loss(batch)[0] == "edited"
+
+
 def test_never_more_logits_than_those_of_some_places(monkeypatch):
     """Neither in training nor in an evaluation, which takes as many parts as training does."""
     model, batch = random_model(0, torch.float32), random_batch(0, [5] * 4, [9] * 4)

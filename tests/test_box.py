@@ -85,6 +85,21 @@ def test_the_list_of_definitions_is_that_of_the_lessons():
     assert definitions.edited_names() == []
 
 
+def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, monkeypatch):
+    monkeypatch.setattr(definitions, "FOLDER", course / "notebooks")
+    (lesson,) = (course / "notebooks").glob("16_*.ipynb")
+    shutil.copy(lesson, lesson.with_name("16_translation-Copy1.ipynb"))
+    definitions.edited_names.cache_clear()
+    assert definitions.edited_names() == []
+    text = lesson.read_text(encoding="utf-8")
+    lesson.write_text(text.replace("LOOKAHEAD = 5 ", "LOOKAHEAD = 6 "), encoding="utf-8")
+    definitions.edited_names.cache_clear()
+    assert definitions.edited_names() == ["LOOKAHEAD"]
+    lesson.write_text(text, encoding="utf-8")
+    lesson.with_name("16_translation-Copy1.ipynb").unlink()
+    definitions.edited_names.cache_clear()
+
+
 def test_without_a_run_the_box_translates_and_says_so(course):
     done = run_python(course / "translate.py", "He plays the violin.", PYTHONPATH=str(course))
     assert done.returncode == 0 and "小提琴" in done.stdout, done.stderr

@@ -118,7 +118,8 @@ def test_unknown_words_of_a_text_are_named_once_in_one_line(finished_run, capsys
 @pytest.mark.parametrize(
     "argv", [["--config", "tiny"], ["--config=tiny"], ["--", "--config", "tiny"]]
 )
-def test_options_change_a_preset(argv):
+def test_options_change_a_preset(argv, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # torchrun hands its -- on
     argv = [*argv, "--d-model", "64", "--keep", "last", "--target-first"]
     arguments = parse_command(train.TrainCommand, argv, "train.py", "small")
     assert arguments.settings == replace(
@@ -181,11 +182,11 @@ def test_output_that_cannot_be_written_is_told_once(command):
 @pytest.mark.parametrize(
     "text",
     ["I like `touch made`.", '"Yes," she said.', "It's $5.", "100 %", "$(shell touch made)",
-     "two\nlines", "it ends in a backslash\\", "$HOME $$ # no comment"],
+     "two\nlines", "it ends in a backslash\\", "$HOME $$ # no comment", "--help"],
 )  # fmt: skip
 def test_make_translate_hands_the_text_on_as_it_is(text, tmp_path):
     program = tmp_path / "python"
-    program.write_text('#!/bin/sh\nprintf %s "$2"\n')
+    program.write_text('#!/bin/sh\nprintf %s "$3"\n')
     program.chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
     command = ["make", "-s", "-o", ".venv/ready", f"BIN={tmp_path}", f"TEXT={text}", "translate"]

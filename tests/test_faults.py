@@ -113,6 +113,7 @@ COMMANDS = {
     "--schedule noam --learning-rate 0.1": "--learning-rate has no effect",
     "--warmup-steps 30": "--warmup-steps has no effect", "--start ": "--start: its value is empty",
     "--src-segmentation subwords --tgt-segmentation subwords --min-freq 3": "--min-freq has no",
+    "--start q\udcff": "--start: its value is not UTF-8",
     "--data $HOME/x": "Write the whole path", "--data=~no-such-user/x": "Write the whole path",
 }  # fmt: skip
 

@@ -403,6 +403,14 @@ def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, caps
     assert "pip install mlflow" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
+def test_a_run_that_goes_on_with_other_lessons_says_so(small_data, finished_run, tmp_path, capsys):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    made = json.loads((run / "made.json").read_text())
+    (run / "made.json").write_text(json.dumps(made | {"lessons": "of last week"}))
+    run_training(small_data, RunConfig.preset("tiny"), run)
+    assert "the lessons have changed since it was begun" in capsys.readouterr().out
+
+
 def test_a_run_says_what_made_it(finished_run):
     made = json.loads((finished_run / "made.json").read_text())
     assert made["torch"] == torch.__version__ and made["command"] == sys.argv

@@ -66,7 +66,8 @@ def folder(tmp_path_factory):
     """The model in the box as a page, written where an older one was."""
     place = tmp_path_factory.mktemp("page") / "translator"
     place.mkdir()
-    (place / "index.html").write_text("old", encoding="utf-8")
+    for name in ("index.html", "weights.js"):
+        (place / name).write_text("old", encoding="utf-8")
     assert program.main(["--form", "page", "--out", str(place), "--run", str(BOX)]) == 0
     assert [path.name for path in place.parent.iterdir()] == ["translator"]
     return place
@@ -103,10 +104,10 @@ def test_every_chinese_sign_has_a_gloss_and_a_glyph(folder):
 
 
 def test_what_is_no_page_is_kept(tmp_path, capsys):
-    (tmp_path / "index.html").write_text("mine", encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    assert program.main(["--form", "page", "--out", str(tmp_path)]) == 2
-    assert "no translating page" in capsys.readouterr().err
+    for name in ("index.html", "notes.txt"):  # a page of somebody's own, then with notes
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+        assert program.main(["--form", "page", "--out", str(tmp_path)]) == 2
+        assert "no translating page" in capsys.readouterr().err
     assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"mine"}
 
 
@@ -505,6 +506,15 @@ def test_the_bars_of_a_ledger_add_up_and_light_their_words(opened):
     expect(page.locator(".words .touched")).to_have_count(0)
     page.get_by_role("button", name="钢", exact=False).first.click()
     expect(page.locator("h2")).to_contain_text("what made it 钢")
+
+
+WRONG = "why why/cut/%20 why/transplant/S/0.5/S/0/0 why/%E0%A4 why/cut/S/1.5/9/7 words/%20".split()
+
+
+@pytest.mark.parametrize("address", WRONG)
+def test_an_address_that_is_wrong_shows_something(opened, address):
+    page = opened(address=f"#{address}")
+    expect(page.locator("#stage h2")).not_to_be_empty()
 
 
 @pytest.mark.parametrize("touch", [False, True])

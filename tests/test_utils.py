@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from conftest import found_device
+from conftest import found_device, run_python
 
 import utils
 from engine import files, precision
@@ -28,6 +28,11 @@ def test_check_says_what_is_wrong_and_what_is_right(capsys, error, told):
 
     utils.check("Exercise 1")(asserts)
     assert capsys.readouterr().out == f"Exercise 1: {told}\n"
+
+
+def test_no_check_passes_where_asserts_are_switched_off():
+    check = "from utils import check\n@check('Exercise 1')\ndef _():\n    assert False"
+    assert "not yet. It stopped with RuntimeError: PYTHON" in run_python("-O", "-c", check).stdout
 
 
 def test_device_prefers_cuda_and_takes_mps_only_where_asked(monkeypatch):

@@ -19,7 +19,7 @@ from notebooks.positional_encoding import sinusoids
 LONGEST = 1023  # tokens of an input, and EOS
 # of notebook 16
 SEARCH = {"beam_search", "length_penalty", "pick", "hypotheses", "extend", "set_aside", "keep_live",
-          "can_win", "reorder"}  # fmt: skip
+          "can_win", "reorder", "LOOKAHEAD"}  # fmt: skip
 
 
 def copy_to_ctranslate2(spec, layer):

@@ -88,7 +88,8 @@ def export_page(run, out):
 
 def check_place(out):
     """Raises InputError unless `out` is free, or a page that was written here before."""
-    if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= set(FILES)):
+    there = {path.name for path in out.iterdir()} if out.is_dir() else {"a file"}
+    if out.exists() and there and not {"index.html", "weights.js"} <= there <= set(FILES):
         raise InputError(f"{out}: is there already, and no translating page. Give another --out")
 
 

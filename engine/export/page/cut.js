@@ -49,7 +49,7 @@ function drawing(words, verb, object, all, bits, toggle) {
 }
 
 function cutting(source, verb = -1, object = -1, code = 0) {
-  const { words } = source, inside = (place) => place >= 0 && place < words.length;
+  const { words } = source, inside = (place) => Number.isInteger(place) && place >= 0 && place < words.length;
   const one = inside(verb) ? verb : verbPlace(words), chosen = inside(object) ? object : placeOf(words, OBJECTS, 2);
   const two = chosen === one ? (one ? one - 1 : 1) : chosen;
   const all = arrows(words, one, two), bits = all.map((_, number) => (code >> number) & 1);

@@ -75,7 +75,8 @@ class Model {
   // lesson 01
 
   segment(text) {
-    const line = text.normalize("NFC").replace(this.blanks, " ").trim();
+    const visible = text.replace(/[\u00ad\u2060]/g, ""); // soft hyphen, word joiner
+    const line = visible.normalize("NFC").replace(this.blanks, " ").trim();
     return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
 

@@ -32,7 +32,7 @@ function transplanting(source, chosen = {}) {
   const names = stageNames(), list = asked();
   const state = { giver: list[0], taker: list[1] ?? list[0], stage: names.length - 1, ...chosen };
   const giver = understood(state.giver), taker = understood(state.taker);
-  const within = (place, words) => (place >= 0 && place < words.length ? place : verbPlace(words));
+  const within = (place, words) => (Number.isInteger(place) && words[place] ? place : verbPlace(words));
   state.from = within(state.from ?? -1, giver.words);
   state.into = within(state.into ?? -1, taker.words);
   state.stage = names[state.stage] ? state.stage : names.length - 1;

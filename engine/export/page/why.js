@@ -66,14 +66,18 @@ function written(read) {
   return (read.written = { ids, states });
 }
 
+/** Whether a text has a word. */
+const known = (text) => Boolean(text && model.segment(text).length);
+
 /** The view that an address names: "transplant", "ledger" or "cut", and what is chosen there. */
 function whyAt([way, ...rest]) {
   if (way === "transplant") {
     const [giver, from, taker, into, stage] = rest;
-    if (taker) return transplanting(understood(taker), { giver, from: Number(from), taker, into: Number(into), stage: Number(stage) });
+    if (known(giver) && known(taker)) return transplanting(understood(taker), { giver, from: Number(from), taker, into: Number(into), stage: Number(stage) });
     return transplanting(understood(model.examples[0]));
   }
-  const source = understood(rest[0] || asked()[0]);
+  const source = understood(known(rest[0]) ? rest[0] : asked()[0]);
   const numbers = rest.slice(1).map(Number);
-  return way === "ledger" ? accounting(source, ...numbers) : cutting(source, ...numbers);
+  if (way === "ledger") return accounting(source, ...numbers);
+  return way === "cut" ? cutting(source, ...numbers) : transplanting(source);
 }

@@ -76,7 +76,7 @@ async def read_fields(request):
         if len(body) > MOST_BYTES:
             raise Refused(413, f"the request is longer than {MOST_BYTES:,} bytes")
     try:
-        if "json" in request.headers.get("content-type", ""):
+        if "json" in request.headers.get("content-type", "").lower():
             fields = json.loads(body)
         else:
             values = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
