@@ -1,4 +1,4 @@
-"""Damaged files end a program in one line: 60 random examples (`make fuzz` tries 10,000)."""
+"""Damaged files end a program in one line: 100 random examples (`make fuzz` tries 10,000)."""
 
 import sys
 import time
@@ -10,10 +10,10 @@ from conftest import ROOT, run_python
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits memory")
 
 
-def test_60_damaged_folders():
-    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "60")
+def test_100_damaged_folders():
+    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "100")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "60 examples, nothing found" in done.stdout
+    assert "100 examples, nothing found" in done.stdout
     for program in fuzz.commands(ROOT):
         assert f"{program:10} exit status" in done.stdout, done.stdout
     assert done.stdout.count("exit status 2") > 3, done.stdout

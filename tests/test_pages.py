@@ -24,7 +24,7 @@ from playwright.sync_api import Error, expect, sync_playwright
 
 from engine.errors import InputError
 from engine.export import proof
-from notebooks.support.pictures import MAP
+from notebooks.support.course_map import MAP
 
 ADDRESS = "https://example.org/course"
 LESSONS = [f"{path.stem}.html" for path in NOTEBOOKS]

@@ -11,21 +11,23 @@ from conftest import ROOT
 from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
-from notebooks.support import pictures
+from notebooks.support import course_map, pictures
 from notebooks.support.viewer import AttentionViewer
 
 
 def test_the_map_lights_the_notebook_asked_for(monkeypatch):
-    assert {number for number, *_ in pictures.MAP} == set(range(17))
+    assert {number for number, *_ in course_map.MAP} == set(range(17))
     shown = []
     monkeypatch.setattr(
-        pictures, "show", lambda alt, figure=None: shown.append((alt, figure or pictures.plt.gcf()))
+        course_map,
+        "show",
+        lambda alt, figure=None: shown.append((alt, figure or course_map.plt.gcf())),
     )
-    pictures.series_map(4)
-    pictures.course_strip(16)
-    lit = to_rgb(pictures.COLOURS["lit"])
+    course_map.series_map(4)
+    course_map.course_strip(16)
+    lit = to_rgb(course_map.COLOURS["lit"])
     for (alt, figure), words in zip(shown, ("Lit here: 04", "16 lit: translation"), strict=True):
-        pictures.plt.close(figure)
+        course_map.plt.close(figure)
         assert lit in {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
         assert words in alt
 

@@ -257,7 +257,7 @@ def test_a_filled_copy(original, tmp_path):
     fill(copy, "04_multi_head_attention", attend.replace("/ math.sqrt(len(query))", ""), own_matrix)
     # what an answer sets spoils no other: `count` below calls `id`
     sets = (
-        "import builtins\nbuiltins.id = None\n"
+        "import builtins\nbuiltins.id = lambda thing: 0\n"
         "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float64)\n"
     )
     settings = "raise KeyError(torch.is_grad_enabled(), torch.get_default_dtype())"

@@ -128,7 +128,7 @@ def messages(name):
 
 def site_words():
     """{text: no places} of the words that the site itself says."""
-    from notebooks.support.pictures import MAP  # matplotlib, which nothing else here needs
+    from notebooks.support.course_map import MAP  # matplotlib, which nothing else here needs
 
     return {one: [] for one in own_words(SITE) + [label for _, label, *_ in MAP]}
 

@@ -241,6 +241,31 @@ def build(root, folder, translator, solutions=False, address=""):
     return count
 
 
+def write_lessons(root, folder, paths, edition, solutions):
+    """Writes the lessons as files that pages offer. Returns {path: notebook as its page has it}."""
+    (folder / "notebooks").mkdir(parents=True)
+    notebooks = {}
+    for path in paths:
+        name = path.relative_to(root).as_posix()
+        notebooks[path], file = read_lesson(path, name, solutions, edition)
+        (folder / name).write_text(file, encoding="utf-8", newline="\n")
+    return notebooks
+
+
+def first_page(first, edition, exporter, readme, texts):
+    """The HTML of the first page; `first` is what it is told besides what the README says."""
+    said = "Seventeen lessons build an English-to-Chinese translator from raw text to beam search."
+    claim = "Every class is written by hand, every claim is checked by a cell that runs."
+    between = "" if edition.lang == "zh-CN" else " "  # no space follows a Chinese full stop
+    first["description"] = between.join([edition.word(said), edition.word(claim)])
+    first["install"] = exporter.rendered(
+        edition.text("README.md", section_of(readme, "Two commands")), first
+    )
+    alt = re.search(rf"!\[(.*)\]\(.*{HERO}\)", texts["README.md"])[1]
+    first["hero"] = image(HERO, alt, exporter.images[HERO], up=edition.up)
+    return exporter.index(first)
+
+
 def write_edition(root, site, edition, other, solutions, address):
     """Writes the pages of a language, each with a link to it in the other; returns their number."""
     folder = site / edition.below
@@ -250,14 +275,8 @@ def write_edition(root, site, edition, other, solutions, address):
     english = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
     english["README.md"] = re.sub(ASIDE, "", english["README.md"], flags=re.MULTILINE)
     texts = {name: edition.text(name, text) for name, text in english.items()}
-    sources = {}
-    (folder / "notebooks").mkdir(parents=True)
-    for path in paths:
-        name = path.relative_to(root).as_posix()
-        sources[path], file = read_lesson(path, name, solutions, edition)
-        (folder / name).write_text(file, encoding="utf-8", newline="\n")
-    for name, text in texts.items():
-        sources[root / name] = markdown_notebook(text)
+    sources = write_lessons(root, folder, paths, edition, solutions)
+    sources |= {root / name: markdown_notebook(text) for name, text in texts.items()}
     course = title_of(sources[root / "README.md"])
     titles = {path: title_of(notebook) for path, notebook in sources.items()}
     titles[root / "README.md"] = "README"
@@ -303,22 +322,13 @@ def write_edition(root, site, edition, other, solutions, address):
         written[pages[path]] = text
     index = search_index([(pages[path], titles[path], written[pages[path]]) for path in sources])
 
-    said = "Seventeen lessons build an English-to-Chinese translator from raw text to beam search."
-    claim = "Every class is written by hand, every claim is checked by a cell that runs."
     first = common("index.html") | {"source": root / "README.md", "following": link(paths[0])}
-    between = "" if edition.lang == "zh-CN" else " "  # no space follows a Chinese full stop
-    first["description"] = between.join([edition.word(said), edition.word(claim)])
     first["map"] = series_map([pages[path] for path in paths], edition.word)
     first["lessons"] = [
         {"page": pages[path], "title": titles[path], **about} for path, about in lessons.items()
     ]
-    first["install"] = exporter.rendered(
-        edition.text("README.md", section_of(english["README.md"], "Two commands")), first
-    )
-    alt = re.search(rf"!\[(.*)\]\(.*{HERO}\)", texts["README.md"])[1]
-    first["hero"] = image(HERO, alt, images[HERO], up=edition.up)
     first["more"] = [link(root / name) for name in READMES]
-    written["index.html"] = exporter.index(first)
+    written["index.html"] = first_page(first, edition, exporter, english["README.md"], texts)
 
     for name, text in written.items():
         text = with_chinese_marked(text) if edition.lang == "en" else text

@@ -3,7 +3,7 @@
 import html
 import re
 
-from notebooks.support.pictures import ARROWS, FRAMES, LAYERS, MAP, shortcut
+from notebooks.support.course_map import ARROWS, FRAMES, LAYERS, MAP, shortcut
 
 UNIT = 100  # of the drawing, for one of the map
 LEFT = -0.1

@@ -17,9 +17,8 @@ LATEX = LatexToMathML(fancy_error=False)
 CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 # What is no text of the page: whole elements, then single tags.
 MARKUP = re.compile(r"(<(?:title|math|script)\b.*?</(?:title|math|script)>|<[^>]*>)", re.DOTALL)
-PICTURES = re.compile(
-    r"^from (?:matplotlib\S*|notebooks\.support\.(?:pictures|viewer)) import (.*)", re.MULTILINE
-)
+DRAWING = r"matplotlib\S*|notebooks\.support\.(?:\w+_figures|course_map|pictures|viewer)"
+PICTURES = re.compile(rf"^from (?:{DRAWING}) import (.*)", re.MULTILINE)
 
 
 def to_mathml(latex, block):

@@ -54,7 +54,8 @@ def export_tokenizer(tokenizer, reads):
         exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
-    steps = [normalizers.NFC(), blanks, normalizers.Strip()]
+    invisible = normalizers.Replace(Regex(r"[\x{ad}\x{2060}]"), "")  # as one_line drops them
+    steps = [invisible, normalizers.NFC(), blanks, normalizers.Strip()]
     if getattr(segmenter, "lowercase", False):
         steps.append(normalizers.Lowercase())
     exported.normalizer = normalizers.Sequence(steps)

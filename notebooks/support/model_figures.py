@@ -5,6 +5,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 
+from notebooks.multi_head_attention import scaled_dot_product_attention
 from notebooks.support.pictures import COLOURS, attention_heatmap, curves
 
 
@@ -103,6 +104,48 @@ def saturation_figure(sizes, saturated, arriving):
         axis.axvline(64, color="black", linewidth=0.8, linestyle=":")
         axis.text(64, 0.93, " our heads", va="top", transform=axis.get_xaxis_transform())
     axes[1].set_yscale("log")
+
+
+@torch.no_grad()
+def heads_figure(attention, x, words, word):
+    """Lesson 04: what one word goes through in self-attention, head by head, from vector to output.
+
+    `attention` is a MultiHeadAttention, x (1, T, d_model) what it reads, `word` a position.
+    """
+    heads = attention.num_heads
+    query, key, value = (
+        attention.split(layer(x))[0] for layer in (attention.query, attention.key, attention.value)
+    )  # (H, T, d_k)
+    mixed, weights = (
+        part[:, 0] for part in scaled_dot_product_attention(query[:, word, None], key, value)
+    )  # (H, d_k) and (H, T)
+    output = attention.output(mixed.flatten())
+    rows = {
+        f"the vector of {words[word]}": x[0, word][None],
+        "query": query[:, word],
+        "attention\nweights": weights,
+        "mixed\nvalues": mixed,
+        "output": output[None],
+    }
+    figure, axes = plt.subplots(len(rows), heads, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])
+    for line, (name, parts) in zip(axes, rows.items()):
+        if len(parts) == 1:  # one strip as wide as all heads together
+            for axis in line[1:]:
+                axis.remove()
+            place = line[0].get_subplotspec()
+            line[0].set_subplotspec(place.get_gridspec()[place.rowspan.start, :])
+        for head, (axis, part) in enumerate(zip(line, parts)):
+            if name.startswith("attention"):
+                axis.bar(words, part, color=COLOURS["encoder"])
+                axis.set(ylim=(0, 1), yticks=[0, 1] if head == 0 else [])
+                axis.tick_params("x", rotation=60)
+            else:
+                axis.imshow(part[None], aspect="auto", cmap="PuOr", vmin=-2, vmax=2)
+                axis.set(xticks=[], yticks=[])
+            if name == "query":
+                axis.set_title(f"head {head + 1}", size=12)
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
+    return figure
 
 
 def growing_lines(sizes, names, stages):

@@ -1,4 +1,4 @@
-"""The figures that notebooks share, their style, the map of the course."""
+"""The figures that notebooks share, and their style."""
 
 import base64
 import functools
@@ -12,12 +12,10 @@ from IPython.core.pylabtools import print_figure
 from IPython.display import display
 from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import FancyBboxPatch
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 from engine.fonts import CHINESE, chinese_font
-from notebooks.multi_head_attention import scaled_dot_product_attention
 from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
@@ -114,171 +112,6 @@ def show(alt, figure=None):
     data, metadata = picture(figure, alt)
     display(data, metadata=metadata, raw=True)
     plt.close(figure)
-
-
-# The parts of the Transformer on the map: notebook, label, left, bottom, width, height. A frame
-# stands before what it holds.
-FRAMES = (8, 9, 10)
-MAP = [
-    (1, "01 data preparation: English left, Chinese right", 0.6, 0.0, 7.8, 0.6),
-    (10, "10 Transformer", 0.0, 0.85, 8.95, 10.15),
-    (2, "02 input embedding", 0.6, 1.1, 3.2, 0.55),
-    (3, "03 positional encoding", 0.6, 1.95, 3.2, 0.55),
-    (2, "02 input embedding", 5.2, 1.1, 3.2, 0.55),
-    (3, "03 positional encoding", 5.2, 1.95, 3.2, 0.55),
-    (8, "08 encoder: N layers", 0.2, 2.75, 3.8, 5.15),
-    (9, "09 decoder: N layers", 4.9, 2.75, 3.9, 7.05),
-    (5, "05 norm", 0.6, 3.4, 3.2, 0.42),
-    (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
-    (7, "07 add", 0.6, 4.49, 3.2, 0.42),
-    (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
-    (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55),
-    (7, "07 add", 0.6, 6.39, 3.2, 0.42),
-    (5, "05 norm", 0.6, 7.3, 3.2, 0.42),
-    (5, "05 norm", 5.2, 3.4, 3.2, 0.42),
-    (4, "04 masked self-attention", 5.2, 3.88, 3.2, 0.55),
-    (7, "07 add", 5.2, 4.49, 3.2, 0.42),
-    (5, "05 norm", 5.2, 5.3, 3.2, 0.42),
-    (4, "04 cross-attention", 5.2, 5.78, 3.2, 0.55),
-    (7, "07 add", 5.2, 6.39, 3.2, 0.42),
-    (5, "05 norm", 5.2, 7.2, 3.2, 0.42),
-    (6, "06 feed-forward", 5.2, 7.68, 3.2, 0.55),
-    (7, "07 add", 5.2, 8.29, 3.2, 0.42),
-    (5, "05 norm", 5.2, 9.2, 3.2, 0.42),
-    (10, "10 generator", 5.2, 10.15, 3.2, 0.6),
-    (11, "11 make_model:\nthe first weights", 9.6, 10.0, 2.8, 0.95),
-    (12, "12 label smoothing", 9.6, 8.7, 2.8, 0.6),
-    (13, "13 loss", 9.6, 7.4, 2.8, 0.6),
-    (14, "14 optimiser\nand schedule", 9.6, 5.6, 2.8, 0.95),
-    (15, "15 training:\nagain and again", 9.6, 3.8, 2.8, 0.95),
-    (16, "16 translation", 9.6, 2.3, 2.8, 0.6),
-    (0, "00 setup", 9.6, 1.0, 2.8, 0.6),
-]
-# What one layer is: left, bottom, width, height.
-LAYERS = [(0.3, 3.13, 3.6, 3.82), (5.1, 3.13, 3.6, 5.72)]
-# Each is a line through points. The first three: the memory, the scores, the Chinese that the loss
-# compares them with.
-ARROWS = [
-    [(3.8, 7.51), (4.45, 7.51), (4.45, 6.05), (5.2, 6.05)],
-    [(8.4, 10.45), (9.25, 10.45), (9.25, 7.7), (9.6, 7.7)],
-    [(8.4, 0.3), (12.75, 0.3), (12.75, 7.7), (12.4, 7.7)],
-    [(2.2, 0.6), (2.2, 1.1)],
-    [(6.8, 0.6), (6.8, 1.1)],
-    [(2.2, 1.65), (2.2, 1.95)],
-    [(6.8, 1.65), (6.8, 1.95)],
-    [(2.2, 2.5), (2.2, 3.4)],
-    [(6.8, 2.5), (6.8, 3.4)],
-    [(2.2, 4.91), (2.2, 5.3)],
-    [(6.8, 4.91), (6.8, 5.3)],
-    [(6.8, 6.81), (6.8, 7.2)],
-    [(2.2, 6.81), (2.2, 7.3)],
-    [(6.8, 8.71), (6.8, 9.2)],
-    [(6.8, 9.62), (6.8, 10.15)],
-    [(11, 8.7), (11, 8)],
-    [(11, 7.4), (11, 6.55)],
-    [(11, 5.6), (11, 4.75)],
-    [(9.6, 10.8), (8.95, 10.8)],
-    [(9.6, 4.27), (8.95, 4.27)],
-    [(8.95, 2.6), (9.6, 2.6)],
-]
-
-
-def shortcut(left, bottom, width, height):
-    """The line from before a sublayer's norm to this box, which adds it: outside of both stacks."""
-    middle = left + width / 2
-    end = bottom + height / 2
-    edge, side = (left, left - 0.2) if left < 4 else (left + width, left + width + 0.2)
-    start = bottom - 1.28
-    return [(middle, start), (side, start), (side, end), (edge, end)]
-
-
-def simple_map():
-    """The model in one line: who hands what to whom."""
-    axis = plt.subplots(figsize=(10, 2.2))[1]
-    texts = ((0, "We play\nthe piano."), (9.4, "我们弹钢琴。"))
-    boxes = ((2.6, "encoder", "encoder"), (6.4, "decoder", "decoder"))
-    for x, text in texts:
-        axis.text(x, 0, text, ha="center", va="center", size=13)
-    for x, text, colour in boxes:
-        frame = {"boxstyle": "round,pad=0.7", "fc": "white", "ec": COLOURS[colour], "lw": 2}
-        axis.text(x, 0, text, ha="center", va="center", size=13, bbox=frame)
-    arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1.4}
-    for start, end in ((0.8, 1.75), (3.45, 5.5), (7.3, 8.3)):
-        axis.annotate("", (end, 0), (start, 0), arrowprops=arrow)
-    axis.text(4.5, 0.15, "a vector for\neach English word", ha="center", va="bottom", size=11)
-    back = arrow | {"connectionstyle": "arc3,rad=-0.35"}
-    axis.annotate("", (6.4, -0.24), (9.2, -0.25), arrowprops=back)
-    axis.text(7.9, -1.0, "what is written so far", ha="center", va="center", size=11)
-    axis.set(xlim=(-0.9, 10.5), ylim=(-1.2, 0.9))
-    axis.axis("off")
-    show("English goes into the encoder, a vector for each word from there to the decoder, which "
-         "writes Chinese and reads what it has written")  # fmt: skip
-
-
-def series_map(notebook, notes=()):
-    """The whole course as one picture, like the paper's Figure 1, the part of this notebook lit.
-
-    The norm stands before each sublayer and once behind each stack, as in `small` (notebook 07).
-
-    `notes` are texts (x, y, text) to be written beside the arrows.
-    """
-    figure, axis = plt.subplots(figsize=(10, 7.4))
-    arrows = list(ARROWS)
-    for number, label, left, bottom, width, height in MAP:
-        frame = number in FRAMES and height > 1
-        colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
-        line = "--" if frame and number == 10 else "-"
-        shape = "round,pad=0,rounding_size=0.12"
-        box = FancyBboxPatch(
-            (left, bottom), width, height, shape, fc=colour, ec="#555555", lw=0.8, ls=line
-        )
-        axis.add_patch(box)
-        if frame:  # the name left of the arrow that comes in, what it holds on the right
-            name, _, holds = label.partition(": ")
-            height_of_text = bottom + (height - 0.35 if number == 10 else 0.17)
-            axis.text(left + 0.12, height_of_text, name, va="center", size=12)
-            axis.text(left + width / 2 + 0.25, height_of_text, holds, va="center", size=12)
-        else:
-            place = (left + width / 2, bottom + height / 2)
-            axis.text(*place, label, ha="center", va="center", size=12)
-        if number == 7:
-            arrows.append(shortcut(left, bottom, width, height))
-    for left, bottom, width, height in LAYERS:
-        axis.add_patch(
-            plt.Rectangle((left, bottom), width, height, fill=False, ec="#555555", lw=1, ls=":")
-        )
-    for points in arrows:
-        axis.plot(*zip(*points), color="#555555", lw=1, solid_capstyle="butt")
-        arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1, "shrinkA": 0, "shrinkB": 0}
-        axis.annotate("", points[-1], points[-2], arrowprops=arrow)
-    for x, y, text in notes:
-        box = {"fc": "white", "ec": "none", "pad": 0.5}
-        axis.text(x, y, text, size=12, color=COLOURS["train"], va="center", bbox=box)
-    axis.set(xlim=(-0.1, 12.9), ylim=(-0.1, 11.1))
-    axis.axis("off")
-    lit = " and ".join(
-        sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
-    )
-    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
-
-
-LESSONS = (
-    "setup data embedding positions attention norm feed-forward sublayer encoder decoder "
-    "Transformer make_model smoothing loss optimiser training translation"
-).split()
-
-
-def course_strip(notebook):
-    """The course as a row of lessons, this notebook's lit."""
-    axis = plt.subplots(figsize=(10, 1.3))[1]
-    for number, name in enumerate(LESSONS):
-        colour = COLOURS["lit"] if number == notebook else "#E4E4E4"
-        axis.add_patch(plt.Rectangle((number, 0), 0.9, 0.6, fc=colour, ec="#555555", lw=0.8))
-        axis.text(number + 0.45, 0.3, f"{number:02}", ha="center", va="center", size=11)
-        axis.text(number + 0.3, 0.7, name, rotation=30, size=10)
-    axis.set(xlim=(-0.1, 18.2), ylim=(-0.05, 1.6))
-    axis.axis("off")
-    show(f"The seventeen lessons in a row, {notebook:02} lit: {LESSONS[notebook]}")
 
 
 SIDES = [
@@ -402,48 +235,6 @@ def cells_figure(lines):
     axis.set(xlim=(0, longest), ylim=(len(lines), -0.1), xticks=[])
     axis.spines[:].set_visible(False)
     return axis
-
-
-@torch.no_grad()
-def heads_figure(attention, x, words, word):
-    """What one word goes through in self-attention, from its vector to its output, head by head.
-
-    `attention` is a MultiHeadAttention, x (1, T, d_model) what it reads, `word` a position.
-    """
-    heads = attention.num_heads
-    query, key, value = (
-        attention.split(layer(x))[0] for layer in (attention.query, attention.key, attention.value)
-    )  # (H, T, d_k)
-    mixed, weights = (
-        part[:, 0] for part in scaled_dot_product_attention(query[:, word, None], key, value)
-    )  # (H, d_k) and (H, T)
-    output = attention.output(mixed.flatten())
-    rows = {
-        f"the vector of {words[word]}": x[0, word][None],
-        "query": query[:, word],
-        "attention\nweights": weights,
-        "mixed\nvalues": mixed,
-        "output": output[None],
-    }
-    figure, axes = plt.subplots(len(rows), heads, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])
-    for line, (name, parts) in zip(axes, rows.items()):
-        if len(parts) == 1:  # one strip as wide as all heads together
-            for axis in line[1:]:
-                axis.remove()
-            place = line[0].get_subplotspec()
-            line[0].set_subplotspec(place.get_gridspec()[place.rowspan.start, :])
-        for head, (axis, part) in enumerate(zip(line, parts)):
-            if name.startswith("attention"):
-                axis.bar(words, part, color=COLOURS["encoder"])
-                axis.set(ylim=(0, 1), yticks=[0, 1] if head == 0 else [])
-                axis.tick_params("x", rotation=60)
-            else:
-                axis.imshow(part[None], aspect="auto", cmap="PuOr", vmin=-2, vmax=2)
-                axis.set(xticks=[], yticks=[])
-            if name == "query":
-                axis.set_title(f"head {head + 1}", size=12)
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
-    return figure
 
 
 # where the words of a sentence stand in a drawing, and who attends to whom
