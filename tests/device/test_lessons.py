@@ -25,6 +25,9 @@ SHORTER = {
         ("(300, 900, 1200)", "(10, 20, 30)"),
         ("steps=300, warmup_steps=60", "steps=30, warmup_steps=6"),
         ("assert dev_loss < 4.5", "assert dev_loss < 8"),
+        ("log, kept, epochs = [], [], 14", "log, kept, epochs = [], [], 4"),
+        ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
+        ("assert gain > 0", "assert averaged"),
     ],
 }
 
