@@ -48,6 +48,13 @@ function drawing(words, verb, object, all, bits, toggle) {
   return make("div", { class: "drawing" }, root);
 }
 
+/** What is made when it is opened for the first time. */
+function folded(title, fill) {
+  const details = make("details", {}, make("summary", {}, title));
+  details.addEventListener("toggle", () => details.append(fill()), { once: true });
+  return details;
+}
+
 function cutting(source, verb = -1, object = -1, code = 0) {
   const { words } = source, inside = (place) => Number.isInteger(place) && place >= 0 && place < words.length;
   const one = inside(verb) ? verb : verbPlace(words), chosen = inside(object) ? object : placeOf(words, OBJECTS, 2);
@@ -76,9 +83,7 @@ function cutting(source, verb = -1, object = -1, code = 0) {
     }),
     make("div", { class: "answer" }, writtenNow(before.ids, after.ids)),
     line(make("span", { class: "soft" }, cuts.length ? _("without the cut: ") : result), cuts.length ? translated(before.ids) : ""),
-    model.norm_place === "pre"
-      ? make("details", {}, make("summary", {}, _("The ledger of {} and {}", named(pair[0]), named(pair[1]))), accountBars(words, read, state, ...pair))
-      : "",
+    model.norm_place === "pre" ? folded(_("The ledger of {} and {}", named(pair[0]), named(pair[1])), () => accountBars(words, read, state, ...pair)) : "",
   ];
   return {
     scene: 6,
