@@ -279,7 +279,7 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no form for"):
         export(BOX, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
-    monkeypatch.setattr(ctranslate2_form, "edited_names", lambda: ["pick"])
+    monkeypatch.setattr(ctranslate2_form, "edited_names", lambda numbers: ["pick"])
     with pytest.raises(InputError, match="no edit of pick"):
         export(BOX, tmp_path / "ctranslate2", "ctranslate2")
     assert list(tmp_path.iterdir()) == []

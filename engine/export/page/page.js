@@ -22,7 +22,7 @@ function show(stay = false) {
   if (lit) $("scenes").scrollLeft = lit.offsetLeft - ($("scenes").clientWidth - lit.offsetWidth) / 2; // on a phone
   $("back").disabled = views.length < 2;
   $("next").disabled = Boolean(view.last);
-  say(view.say);
+  if (view.say) say(view.say);
   remember(view.address ? view.address() : addressOf(PARTS[view.scene] ?? "translation", view.source.sentence));
 }
 

@@ -85,7 +85,6 @@ function transplanting(source, chosen = {}) {
     scene: 6,
     source,
     address,
-    say: _("The second sentence is now translated {}", model.text(operate().ids)),
     draw,
     next: () => accounting(source),
   };
