@@ -35,8 +35,8 @@ NODE ?= 0
 MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
-	$(BIN)/python prepare.py --data $(DATA) --config base
-	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data $(DATA) --config base --run "$(or $(RUN),runs/large)"
+	$(BIN)/python prepare.py --data "$(DATA)" --config base
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$(DATA)" --config base --run "$(or $(RUN),runs/large)"
 
 ##@ Measure
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs

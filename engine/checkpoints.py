@@ -1,23 +1,22 @@
-"""Checkpoints of a run: weights, Adam's moments and progress, whole or not at all."""
+"""Checkpoints of a run: weights, the optimizer's state and progress, whole or not at all."""
 
-import math
 import re
 import shutil
 from dataclasses import asdict, dataclass
+from math import inf, isfinite
 
 import torch
 
 from engine.checks import check_fields
 from engine.errors import InputError
-from engine.files import read_form, write_json
+from engine.files import read_form, read_json, write_json
 from engine.model_files import (
     load_weights,
     read_like,
     read_tensors,
+    weights_of,
     write_tensors,
 )
-
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # PyTorch's names for Adam's counter, m and v
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Progress:
     step: int = 0  # updates done
     epoch: int = 0
     batch: int = 0  # batches of the epoch already used
-    best_loss: float = math.inf  # the lowest dev loss so far
+    best_loss: float = inf  # the lowest dev loss so far
     stale: int = 0  # evaluations since then
     finished: bool = False
     data: str = ""  # fingerprint of what it is trained and evaluated on
@@ -71,7 +70,7 @@ def at_evaluations(folder, config):
     return [checkpoint for checkpoint, step in steps if step % every == 0 or step == last]
 
 
-def save_checkpoint(folder, model, optimizer, progress, made_for):
+def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
     """Writes one more into `folder` under a temporary name that is renamed at the end."""
     whole = folder / f"step-{progress.step}"
     if whole.exists():  # the step ended with an evaluation, and then the run was stopped
@@ -80,14 +79,34 @@ def save_checkpoint(folder, model, optimizer, progress, made_for):
         shutil.rmtree(left)
     temporary = whole.with_name(whole.name + ".tmp")
     temporary.mkdir(parents=True)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    states = [(names[parameter], state) for parameter, state in optimizer.state.items()]
-    moments = {f"{name}.{key}": state[key] for name, state in states for key in state}
-    weights = dict(model.named_parameters())
-    write_tensors(temporary / "model.safetensors", weights, made_for=made_for)
-    write_tensors(temporary / "optimizer.safetensors", moments)
+    write_tensors(temporary / "model.safetensors", weights_of(model), made_for=made_for)
+    write_tensors(temporary / "optimizer.safetensors", moments(model, optimizer))
+    write_json(temporary / "schedule.json", schedule(optimizer, scheduler))
     write_json(temporary / "state.json", asdict(progress))
     temporary.rename(whole)
+
+
+def moments(model, optimizer):
+    """{parameter.key: tensor} of what the optimizer keeps of each parameter, as Adam's m and v.
+
+    And, so that a file is never without a tensor, the number of these.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    tensors = {}
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            if value is not None:
+                tensors[f"{names[parameter]}.{key}"] = torch.as_tensor(value, dtype=torch.float32)
+    return {**tensors, "count": torch.tensor(float(len(tensors)))}
+
+
+def schedule(optimizer, scheduler):
+    """What the next learning rates depend on, and whose state this and `moments` are."""
+    return {
+        "kinds": [type(optimizer).__name__, type(scheduler).__name__],
+        "scheduler": scheduler.state_dict(),
+        "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
+    }
 
 
 def drop_old(folder, config):
@@ -99,34 +118,66 @@ def drop_old(folder, config):
 
 
 def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
-    """Fills model, optimizer and scheduler. Returns its Progress.
-
-    The learning rate needs no file, since it is a function of the step.
-    """
+    """Fills model, optimizer and scheduler. Returns its Progress."""
     load_weights(model, checkpoint / "model.safetensors", made_for)
-    wanted = {}
-    for name, parameter in model.named_parameters():
-        shapes = (torch.zeros(()), parameter, parameter)
-        wanted |= {f"{name}.{key}": shape for key, shape in zip(MOMENTS, shapes)}
-    moments = read_like(checkpoint / "optimizer.safetensors", wanted)
-    for name, parameter in model.named_parameters():
-        state = {key: moments[f"{name}.{key}"].to(parameter.device) for key in MOMENTS}
-        optimizer.state[parameter] = state
+    load_schedule(checkpoint / "schedule.json", optimizer, scheduler)
+    load_moments(checkpoint / "optimizer.safetensors", model, optimizer)
     progress = read_form(checkpoint / "state.json", Progress, whole=True)
     if progress.step != step_of(checkpoint):
         wrong = f"is of step {progress.step}. Delete {checkpoint}"
         raise InputError(f"{checkpoint}/state.json: {wrong}")
-    scheduler.last_epoch = progress.step  # it counts steps, whatever its name
-    for group, rate in zip(optimizer.param_groups, scheduler.lr_lambdas):
-        group["lr"] = rate(progress.step)
     return progress
+
+
+def load_moments(path, model, optimizer):
+    """Fills the optimizer's state. Raises InputError unless it is that of this model's parameters.
+
+    A tensor is as large as its parameter, or a single number.
+    """
+    stored = read_tensors(path)
+    parameters = dict(model.named_parameters())
+    wanted = {"count": torch.zeros(())}
+    for name in stored.keys() - wanted.keys():
+        parameter = parameters.get(name.rpartition(".")[0], torch.zeros(0))
+        wanted[name] = parameter if stored[name].dim() else torch.zeros(())
+    stored = read_like(path, wanted)
+    if stored.pop("count") != len(stored):
+        raise InputError(f"{path}: is not whole. Take a whole copy of it, or train again")
+    for name, tensor in stored.items():
+        name, _, key = name.rpartition(".")
+        parameter = parameters[name]
+        optimizer.state[parameter][key] = tensor.to(parameter.device)
+
+
+def load_schedule(path, optimizer, scheduler):
+    """Fills the scheduler's state and the learning rates. Raises InputError for another's."""
+    if not path.exists():
+        raise InputError(f"{path}: missing. Of another version? Train again with --restart")
+    ours = schedule(optimizer, scheduler)
+    stored = read_json(path)
+    try:
+        if stored["kinds"] != ours["kinds"]:
+            theirs, now = (" and ".join(kinds) for kinds in (stored["kinds"], ours["kinds"]))
+            wrong = f"{theirs} wrote it, and notebook 14 makes {now} now"
+            raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
+        rates = [float(rate) for rate in stored["learning_rates"]]
+        same = stored["scheduler"].keys() == ours["scheduler"].keys()
+        if not same or len(rates) != len(optimizer.param_groups) or not all(map(isfinite, rates)):
+            raise ValueError
+        scheduler.load_state_dict(stored["scheduler"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        hint = "Take a whole copy of it, or train again with --restart"
+        raise InputError(f"{path}: damaged. {hint}") from None
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate
 
 
 def average(folder, config, weights):
     """The mean of weights with those of the other checkpoints kept (the paper, section 6.1)."""
     means = {name: tensor.detach().cpu().double() for name, tensor in weights.items()}
+    kinds = {name: tensor.dtype for name, tensor in weights.items()}
     others = at_evaluations(folder, config)[::-1][: config.checkpoints - 1]
     for other in others:
         for name, tensor in read_tensors(other / "model.safetensors").items():
             means[name] += tensor
-    return {name: (total / (1 + len(others))).float() for name, total in means.items()}
+    return {name: (total / (1 + len(others))).to(kinds[name]) for name, total in means.items()}

@@ -3,6 +3,7 @@
 import re
 import sys
 from dataclasses import fields
+from types import NoneType, UnionType
 from typing import Literal, get_args, get_origin
 
 from engine.errors import InputError
@@ -39,6 +40,10 @@ FEWEST_TOKENS = 20  # of a vocabulary, control tokens counted
 
 def check_setting(name, kind, value):
     """Raises InputError for a value that a setting of this type cannot have."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if value is None and NoneType in kinds:
+        return
+    kind = kinds[0]
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise InputError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")

@@ -4,6 +4,7 @@ import ast
 import functools
 import hashlib
 import re
+import sys
 
 from engine.files import read_json
 from notebooks import FOLDER, export_cells
@@ -14,15 +15,19 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 # the lessons that translating uses, and with the loss those of which production has other forms
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 RECORDED = (*TRANSLATING, "13")
+# and a lesson's number: what is no function, class or constant, and may patch one
+OTHER = "other code of lesson "
 LESSON = re.compile(r"\d\d_[a-z_]+")  # JupyterLab's copies, 16_translation-Copy1, are none
 
 
 def definitions(path):
     """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
-    Of what they do: comments, docstrings and line ends are left out.
+    Of what they do: comments, docstrings and line ends are left out. All other statements but
+    imports have one digest together, under OTHER and the lesson's number.
     """
     digests = {}
+    other = []
     for _, source in export_cells(path):
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -31,6 +36,11 @@ def definitions(path):
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 value = ast.unparse(node.value).encode()
                 digests[node.targets[0].id] = hashlib.sha256(value).hexdigest()[:16]
+            elif not isinstance(node, ast.Import | ast.ImportFrom):
+                other.append(ast.unparse(node))
+    if other:
+        text = "\n".join(other).encode()
+        digests[OTHER + path.name[:2]] = hashlib.sha256(text).hexdigest()[:16]
     return digests
 
 
@@ -67,11 +77,24 @@ def all_definitions(numbers=RECORDED):
 
 @functools.cache
 def edited_names(numbers=TRANSLATING):
-    """What is defined in these lessons otherwise than in the course, or is new: names."""
+    """What is defined in these lessons otherwise than in the course, is new or missing: names."""
     ours = read_json(DEFINITIONS)
-    return [
-        name
-        for notebook, digests in all_definitions(numbers).items()
-        for name, digest in digests.items()
-        if ours.get(notebook, {}).get(name) != digest
-    ]
+    names = []
+    for notebook, digests in all_definitions(numbers).items():
+        before = ours.get(notebook, {})
+        changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
+        names += dict.fromkeys(changed)
+    return names
+
+
+def are_ours(*names):
+    """Whether these definitions are the course's own: not edited, nor perhaps patched."""
+    return not any(name in names or name.startswith(OTHER) for name in edited_names(RECORDED))
+
+
+def tell_unused(instead, *names):
+    """Says on stderr which of these definitions of lesson 01 were edited: `instead` is used."""
+    edited = [name for name in edited_names(("01",)) if name in names]
+    if edited:
+        where = f"edited in lesson 01 and not used here: {', '.join(edited)}"
+        print(f"{where}. Edit {instead}, which does its work", file=sys.stderr)

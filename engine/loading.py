@@ -1,6 +1,7 @@
 """How a run gets its batches: from a position on, each process its share, ahead of time."""
 
 import signal
+from itertools import islice
 
 import numpy as np
 import torch
@@ -28,8 +29,8 @@ class Share(Sampler):
 
     def __iter__(self):
         here = processes()
-        for rows in self.sampler.batches()[self.start :]:
-            yield rows[here.process_index :: here.num_processes].tolist()
+        for rows in islice(self.sampler, self.start, None):
+            yield rows[here.process_index :: here.num_processes]
 
     def __len__(self):
         return len(self.sampler) - self.start

@@ -110,7 +110,7 @@ def read_tensors(path):
 
 
 def read_like(path, wanted):
-    """The tensors of a file. InputError unless finite, with the names and shapes `wanted`."""
+    """The tensors of a file. InputError unless finite, with names, shapes and kinds as `wanted`."""
     tensors = read_tensors(path)
     for name in sorted(tensors.keys() | wanted.keys()):
         stored, shape = (
@@ -121,7 +121,8 @@ def read_like(path, wanted):
             if names := edited_names():
                 mismatch += f" (edited were {', '.join(names)})"
             raise InputError(f"{path}: does not match config.json: {mismatch}")
-        if not (tensors[name].is_floating_point() and tensors[name].float().isfinite().all()):
+        fits = tensors[name].is_floating_point() == wanted[name].is_floating_point()
+        if not (fits and tensors[name].float().isfinite().all()):
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: {name} holds NaN, infinity or integers. {hint}")
     return tensors
@@ -160,20 +161,27 @@ def check_size(path, make):
         raise InputError(f"{path}: smaller than the {weights:,} weights of its config.json. {hint}")
 
 
+def weights_of(model):
+    """{name: tensor} of a model's parameters, tied ones once, and of its persistent buffers."""
+    stored = model.state_dict()
+    buffers = {name: tensor for name, tensor in model.named_buffers() if name in stored}
+    return {**dict(model.named_parameters()), **buffers}
+
+
 def load_weights(model, path, wanted=None):
-    """Fills the model from a file of its named parameters, where tied ones are stored once.
+    """Fills the model from a file of its `weights_of`.
 
     Returns whether the file records what its weights were made for. Raises InputError when that is
     not `wanted`, a digest of `made_for`, if one is passed.
     """
-    parameters = dict(model.named_parameters())
-    tensors = read_like(path, parameters)
+    weights = weights_of(model)
+    tensors = read_like(path, weights)
     with safetensors.safe_open(path, "pt") as file:
         recorded = (file.metadata() or {}).get("made_for")
     if wanted and recorded not in (None, wanted):
         message = "was made for other settings or vocabularies than those beside it"
         raise InputError(f"{path}: {message}. Take a whole copy of the run, or train again")
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+        for name, tensor in weights.items():
+            tensor.copy_(tensors[name])
     return recorded is not None

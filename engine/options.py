@@ -35,8 +35,9 @@ def parse_command(form, argv, program, preset=None):
         argv = argv[1:]
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
-    argv = [by_present_name(part) for part in argv]
-    check_values(argv)
+    end = argv.index("--") if "--" in argv else len(argv)  # what is behind it is text
+    argv[:end] = map(by_present_name, argv[:end])
+    check_values(argv[:end])
     default = None
     options = dict(prog=f"python {program}")
     if preset is not None:

@@ -22,6 +22,9 @@ def processes():
     from accelerate import Accelerator  # takes a moment, and only training needs it
     from accelerate.utils import DistributedDataParallelKwargs
 
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and "MASTER_ADDR" not in os.environ:
+        hint = "Start several processes with torchrun, one without WORLD_SIZE"
+        raise InputError(f"WORLD_SIZE is set, and not what torchrun sets beside it. {hint}")
     here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     gpus = torch.cuda.device_count()
     if device().type == "cuda" and here > gpus:

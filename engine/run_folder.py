@@ -3,9 +3,10 @@
 A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
 run: command, versions, device, commit), model.safetensors (the weights to translate with),
 log.jsonl, scores.json, search.json (a length penalty that was chosen), and checkpoints/step-N/ with
-weights, Adam's moments and state.json. Every file but the log is written under a temporary name and
-then renamed, so it is old or new and never half; the log is appended to, and what is no record in
-it is skipped. The file `lock` is held by the process that trains in the folder.
+weights, the optimizer's state, schedule.json and state.json. Every file but the log is written
+under a temporary name and then renamed, so it is old or new and never half; the log is appended to,
+and what is no record in it is skipped. The file `lock` is held by the process that trains in the
+folder.
 """
 
 import os

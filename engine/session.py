@@ -20,7 +20,13 @@ from engine.checkpoints import Progress, step_of
 from engine.definitions import code_digest, lessons
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
-from engine.model_files import made_for, save_tokenizer, weights_digest, write_tensors
+from engine.model_files import (
+    made_for,
+    save_tokenizer,
+    weights_digest,
+    weights_of,
+    write_tensors,
+)
 from engine.precision import native_dtype
 from engine.processes import all_reduce_max, processes, wait_for_all
 from engine.run_folder import RunFolder, is_the_box
@@ -156,6 +162,8 @@ class TrainingSession:
             newest = self.shared(self.checkpoints / f"step-{step}")
             parts = model, optimizer, scheduler, self.made_for
             self.progress = checkpoints.load_checkpoint(newest, *parts)
+        elif self.writes:
+            self.check_without_checkpoint()
         both = "".join(map(fingerprint, data_sets))
         data = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", data):
@@ -170,6 +178,14 @@ class TrainingSession:
             print(f"{path}: is finished already; --restart begins anew")
         self.log_file.go_on(self.progress, self.writes)
         return self.progress
+
+    def check_without_checkpoint(self):
+        """Raises InputError for a run that has trained and lost its checkpoints: it is kept."""
+        steps = [record["step"] for record in self.folder.read_log()]
+        trained = max(steps, default=0) > self.config.eval_steps or self.folder.is_finished()
+        if trained and (self.folder.path / "model.safetensors").exists():
+            lost = f"has weights of step {max(steps)} and no checkpoint to go on from"
+            raise InputError(f"{self.folder.path}: {lost}. --restart begins anew")
 
     # while it trains
 
@@ -219,7 +235,7 @@ class TrainingSession:
     def keep(self, model, better):
         """After an evaluation, the weights to translate with, by `Config.keep`."""
         if self.writes and (better or self.config.keep != "best"):
-            weights = dict(model.named_parameters())
+            weights = weights_of(model)
             if self.config.keep == "average":
                 weights = checkpoints.average(self.checkpoints, self.config, weights)
             path = self.folder.path / "model.safetensors"
@@ -227,7 +243,7 @@ class TrainingSession:
             # a length penalty that was chosen for other weights
             (self.folder.path / "search.json").unlink(missing_ok=True)
 
-    def save(self, model, optimizer):
+    def save(self, model, optimizer, scheduler):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
         progress = self.progress
         log = self.log_file
@@ -235,16 +251,16 @@ class TrainingSession:
         progress.loss = float(log.loss)
         progress.tokens = float(log.tokens)
         if self.writes:
-            parts = model, optimizer, progress, self.made_for
+            parts = model, optimizer, scheduler, progress, self.made_for
             checkpoints.save_checkpoint(self.checkpoints, *parts)
             checkpoints.drop_old(self.checkpoints, self.config)
         wait_for_all()  # for the first one, until it is written
         log.pause()
 
-    def stop_if_asked(self, model, optimizer):
+    def stop_if_asked(self, model, optimizer, scheduler):
         """After a signal to any process: saves, and raises Stopped in all of them."""
         if all_reduce_max(len(self.asked)) and not self.progress.finished:
-            self.save(model, optimizer)
+            self.save(model, optimizer, scheduler)
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")
 

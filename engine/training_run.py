@@ -122,10 +122,10 @@ class Run:
     `measure()` returns further entries for the record of an evaluation.
     """
 
-    def __init__(self, session, model, optimizer, train_set, dev_set, measure):
+    def __init__(self, session, model, optimizer, scheduler, train_set, dev_set, measure):
         self.session = session
         self.model = model
-        self.optimizer = optimizer
+        self.parts = model, optimizer, scheduler
         self.train_set = train_set
         self.dev_set = dev_set
         self.measure = measure
@@ -157,11 +157,11 @@ class Run:
 
     def save(self):
         """Writes a checkpoint, from which a killed run goes on."""
-        self.session.save(self.model, self.optimizer)
+        self.session.save(*self.parts)
 
     def stop_if_asked(self):
         """After a signal saves, and raises Stopped."""
-        self.session.stop_if_asked(self.model, self.optimizer)
+        self.session.stop_if_asked(*self.parts)
 
 
 def train_in(session, model, train_set, dev_set, measure=dict):
@@ -177,7 +177,7 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
     batch_loss = wrap_ddp(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))
-    run = Run(session, model, optimizer, train_set, dev_set, measure)
+    run = Run(session, model, optimizer, scheduler, train_set, dev_set, measure)
     with session.going():
         train(run, batch_loss, optimizer, scheduler, config)
     return session.records

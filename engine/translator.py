@@ -2,6 +2,7 @@
 
 import sys
 
+from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.plain_text import join_words, one_line
 from engine.precision import search_precision
@@ -87,8 +88,8 @@ def has_spaces(segmenter):
 
 
 def text_of(tokenizer, ids):
-    """The text of these ids, punctuation where it belongs."""
-    if has_spaces(tokenizer.segmenter):
+    """The text of these ids, punctuation where it belongs, unless lesson 01 was edited."""
+    if has_spaces(tokenizer.segmenter) and are_ours("WordSegmenter", "Tokenizer"):
         return join_words(tokenizer.vocabulary.decode(ids))
     return tokenizer.decode(ids)
 

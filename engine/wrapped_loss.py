@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.definitions import RECORDED, edited_names
+from engine.definitions import are_ours
 from engine.precision import precision
 from engine.processes import all_reduce_sum, processes
 from notebooks.data_preparation import Batch
@@ -48,10 +48,11 @@ class WrappedLoss(BatchLossInParts):
     def loss_of_rows(self, batch):
         """Notebook 13's loss; where there would be too many logits, in parts."""
         with precision(self.dtype):
-            # each position has a logit for every token of the vocabulary
-            size = max(1, most_logits() // self.model.generator.projection.out_features)
-            if batch.tgt_out.numel() > size and forward_is_ours(self.model):
-                return self.in_parts(batch, size)
+            if forward_is_ours(self.model):
+                # each position has a logit for every token of the vocabulary
+                size = max(1, most_logits() // self.model.generator.projection.out_features)
+                if batch.tgt_out.numel() > size:
+                    return self.in_parts(batch, size)
             return super().forward(batch)
 
 
@@ -60,8 +61,8 @@ def forward_is_ours(model):
 
     So it is in the course's `Transformer` and `BatchLoss`. An edited one is called as a whole.
     """
-    edited = {"Transformer", "BatchLoss"} & set(edited_names(RECORDED))
-    return type(model).forward is Transformer.forward and not edited
+    whole = are_ours("Transformer", "BatchLoss", "Generator")
+    return type(model).forward is Transformer.forward and whole
 
 
 def split_rows(batch, count):

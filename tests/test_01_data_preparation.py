@@ -11,6 +11,7 @@ from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import definitions
 from engine.corpus.pairs import load_data, read_tsv
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
@@ -19,6 +20,7 @@ from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
 from engine.plain_text import LINE_BYTES, join_words, one_line
 from engine.run_config import RunConfig
 from engine.text_files import read_lines
+from engine.translator import text_of
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -28,6 +30,7 @@ from notebooks.data_preparation import (
     CharacterSegmenter,
     SubwordSegmenter,
     TokenBatchSampler,
+    Tokenizer,
     TranslationDataset,
     Vocabulary,
     WordSegmenter,
@@ -42,6 +45,31 @@ PAIRS = [("One.", "一。"), ("Two!", "二！")]
 @pytest.fixture(scope="module")
 def corpus():
     return [pair for split in ("train", "dev", "test") for pair in read_tsv(DATA, split, CONFIG)]
+
+
+# edits of this lesson
+
+
+def test_an_edited_joining_writes_translations(monkeypatch):
+    ids, words = [4, 5], Tokenizer(WordSegmenter("en"), Vocabulary(["Yes", "."]))
+    assert text_of(words, ids) == "Yes."
+    monkeypatch.setattr(definitions, "edited_names", lambda numbers: ["WordSegmenter"])
+    assert text_of(words, ids) == "Yes ."
+
+
+def test_an_edited_sampler_is_followed(monkeypatch):
+    sampler = TokenBatchSampler(np.full((9, 2), 5), 16)
+    monkeypatch.setattr(TokenBatchSampler, "__iter__", lambda self: iter([[8, 0], [3]]))
+    assert list(Share(sampler)) == [[8, 0], [3]] and list(Share(sampler, 1)) == [[3]]
+
+
+def test_edits_that_training_does_not_use_are_named(monkeypatch, capsys, small_data):
+    edited = ["read_pairs", "make_tokenizers"]
+    monkeypatch.setattr(definitions, "edited_names", lambda numbers: edited)
+    load_data(small_data, replace(CONFIG, tie_embeddings="three-way"))
+    first, second = capsys.readouterr().err.splitlines()
+    assert "not used here: read_pairs. Edit engine/corpus/pairs.py" in first
+    assert "not used here: make_tokenizers. Edit engine/corpus/tokenizers.py" in second
 
 
 # readers

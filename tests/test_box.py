@@ -95,6 +95,12 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
     lesson.write_text(text.replace("LOOKAHEAD = 5 ", "LOOKAHEAD = 6 "), encoding="utf-8")
     definitions.edited_names.cache_clear()
     assert definitions.edited_names() == ["LOOKAHEAD"]
+    other = text.replace("LOOKAHEAD = 5 ", "if True:\\n    LOOKAHEAD = 6 ")
+    lesson.write_text(other, encoding="utf-8")
+    definitions.edited_names.cache_clear()
+    definitions.edited_names(definitions.RECORDED)
+    assert definitions.edited_names() == ["other code of lesson 16", "LOOKAHEAD"]
+    assert not definitions.are_ours("MultiHeadAttention")  # which that code may have patched
     lesson.write_text(text, encoding="utf-8")
     lesson.with_name("16_translation-Copy1.ipynb").unlink()
     definitions.edited_names.cache_clear()

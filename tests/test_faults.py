@@ -180,6 +180,26 @@ def test_a_number_of_processes_that_is_none(refused, tmp_path, monkeypatch):
     refused(train.main, train_again(tmp_path, tmp_path / "run"), "WORLD_SIZE is 'abc'")
 
 
+def test_two_processes_without_an_address(tmp_path, small_data):
+    options = "--config", "tiny", "--data", small_data, "--run", tmp_path / "run"
+    done = run_python(ROOT / "train.py", *options, WORLD_SIZE="2")
+    assert done.returncode == 2 and done.stderr.startswith("error: WORLD_SIZE is set")
+
+
+@pytest.mark.skipif(not shutil.which("sh"), reason="no shell on this machine")
+def test_what_a_child_prints_is_read_where_standard_output_is_closed():
+    program = """
+import subprocess, sys
+from engine.startup import tune_process
+tune_process()
+child = subprocess.run([sys.executable, "-c", "print(7)"], capture_output=True, text=True)
+print(repr(child.stdout), file=sys.stderr)
+"""
+    command = ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == "'7\\n'\n"
+
+
 # files of a run that are damaged
 
 
@@ -274,7 +294,7 @@ TENSORS = [
     ("model.safetensors", lambda tensor: tensor * math.nan, "NaN, infinity or integers"),
     ("model.safetensors", lambda tensor: tensor.to(torch.int8), "NaN, infinity or integers"),
     ("model.safetensors", lambda tensor: torch.full_like(tensor, 1e30), "gives no numbers"),
-    (f"{STEP}/optimizer.safetensors", lambda tensor: tensor * math.nan, ".exp_avg"),
+    (f"{STEP}/optimizer.safetensors", lambda tensor: tensor * math.nan, "holds NaN"),
     (f"{STEP}/optimizer.safetensors", lambda tensor: tensor[..., None], "does not match"),
 ]
 

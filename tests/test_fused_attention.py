@@ -1,6 +1,6 @@
 import torch
 
-from engine import fused_attention
+from engine import definitions
 from engine.fused_attention import FusedAttention, use_fused_attention
 from notebooks.data_preparation import causal_mask
 from notebooks.encoder import Encoder
@@ -28,7 +28,9 @@ def test_it_computes_the_same_and_still_keeps_weights():
 
 def test_an_edited_function_is_what_computes(monkeypatch):
     for name in ("scaled_dot_product_attention", "MultiHeadAttention"):
-        monkeypatch.setattr(fused_attention, "edited_names", lambda name=name: ["Encoder", name])
+        monkeypatch.setattr(
+            definitions, "edited_names", lambda numbers, name=name: ["Encoder", name]
+        )
         assert kinds(use_fused_attention(Encoder(Config.preset("tiny")))) == {"MultiHeadAttention"}
-    monkeypatch.setattr(fused_attention, "edited_names", lambda: ["Encoder"])
+    monkeypatch.setattr(definitions, "edited_names", lambda numbers: ["Encoder"])
     assert kinds(use_fused_attention(Encoder(Config.preset("tiny")))) == {FusedAttention.__name__}

@@ -14,6 +14,7 @@ import train
 import translate
 from engine.corpus import prepare as large
 from engine.model_files import weights_digest
+from engine.options import parse_command
 from engine.run_config import RunConfig
 
 # of train.py: another value than the one that BASE trains with. A text: it is refused with it
@@ -68,6 +69,13 @@ def test_every_setting_changes_a_training_or_is_refused(trained, capsys):
             assert SETTINGS[name].split("'")[-1] in changed, name
         else:
             assert changed != base[extra] and isinstance(changed, tuple), name
+
+
+def test_what_stands_behind_two_dashes_is_text():
+    texts = "--start=", "--clip", "--", "--name="
+    argv = ["--beam-size", "1", "--", *texts]
+    command = parse_command(translate.TranslateCommand, argv, "translate.py")
+    assert command.text == texts and command.beam_size == 1
 
 
 def test_every_option_of_the_other_programs_does_something(finished_run, small_data, tmp_path,

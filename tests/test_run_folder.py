@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime
+from functools import partial
 from types import SimpleNamespace
 
 import accelerate
@@ -17,6 +18,7 @@ import pytest
 import torch
 from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 import train
 from engine import loading, training_run
@@ -28,6 +30,7 @@ from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
 from notebooks import training
+from notebooks.layer_norm import LayerNorm
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
@@ -81,6 +84,88 @@ def test_stopped_and_resumed(small_data, straight, tmp_path, stop):
         run_training(small_data, CONFIG, tmp_path, on_log=cut_power)
     run_training(small_data, CONFIG, tmp_path)
     assert_same_run(straight, tmp_path)
+
+
+def warmed_up(optimizer):
+    """The rate in the optimizer and its factor in the schedule, as many programs have it."""
+    return LambdaLR(optimizer, lambda step: min(1, (step + 1) / 10))
+
+
+@pytest.mark.parametrize(
+    "optimizer, scheduler",
+    [
+        (partial(torch.optim.Adam, lr=2e-3), warmed_up),
+        (partial(torch.optim.Adam, lr=2e-3, amsgrad=True), warmed_up),
+        (partial(torch.optim.SGD, lr=0.1), warmed_up),
+        (partial(torch.optim.SGD, lr=0.1, momentum=0.9), partial(CosineAnnealingLR, T_max=8)),
+    ],
+)
+def test_another_optimizer_and_schedule_are_resumed(
+    small_data, tmp_path, monkeypatch, optimizer, scheduler
+):
+    """As whoever edits notebook 14 has them."""
+
+    def make(model, config):
+        made = optimizer(model.parameters())
+        return made, scheduler(made)
+
+    monkeypatch.setattr(training_run, "make_optimizer", make)
+    run_training(small_data, CONFIG, tmp_path / "straight")
+    with pytest.raises(Stopped):
+        run_training(small_data, CONFIG, tmp_path / "cut", on_log=stop_at(signal.SIGTERM, 4))
+    run_training(small_data, CONFIG, tmp_path / "cut")
+    assert_same_run(tmp_path / "straight", tmp_path / "cut")
+
+
+def test_a_run_does_not_go_on_with_another_optimizer(small_data, straight, tmp_path, monkeypatch):
+    def make(model, config):
+        made = torch.optim.SGD(model.parameters(), lr=0.1)
+        return made, warmed_up(made)
+
+    shutil.copytree(straight, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-8")
+    monkeypatch.setattr(training_run, "make_optimizer", make)
+    with pytest.raises(InputError, match="Adam and LambdaLR wrote it, and notebook 14 makes SGD"):
+        run_training(small_data, CONFIG, tmp_path / "run")
+
+
+def test_what_an_edited_class_keeps_in_a_buffer_is_saved(small_data, tmp_path, monkeypatch):
+    """As a batch norm does: running means, which are no parameters."""
+    forward = LayerNorm.forward
+
+    def with_mean(self, x):
+        if self.training:
+            self.mean.lerp_(x.detach().mean(), 0.2)
+            self.steps += 1
+        return forward(self, x) - self.mean
+
+    init = LayerNorm.__init__
+
+    def with_buffers(self, *given, **options):
+        init(self, *given, **options)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("steps", torch.tensor(0))
+
+    monkeypatch.setattr(LayerNorm, "__init__", with_buffers)
+    monkeypatch.setattr(LayerNorm, "forward", with_mean)
+    config = replace(CONFIG, keep="average")
+    run_training(small_data, config, tmp_path / "straight")
+    with pytest.raises(Stopped):
+        run_training(small_data, config, tmp_path / "cut", on_log=stop_at(signal.SIGTERM, 4))
+    run_training(small_data, config, tmp_path / "cut")
+    assert_same_run(tmp_path / "straight", tmp_path / "cut")
+    newest = read_tensors(RunFolder(tmp_path / "cut").checkpoints()[-1] / "model.safetensors")
+    assert newest["encoder.norm.steps"] == 8 and newest["encoder.norm.mean"] != 0
+    model = RunFolder(tmp_path / "cut").load()[3]
+    assert model.encoder.norm.steps == 7  # the mean of 6 and 8
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_trained_again(small_data, straight, tmp_path):
+    shutil.copytree(straight, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(InputError, match="weights of step 8 and no checkpoint to go on from"):
+        run_training(small_data, CONFIG, tmp_path / "run")
+    assert read_records(tmp_path / "run") == read_records(straight)
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # there is no GPU to read it
@@ -333,12 +418,12 @@ def test_a_checkpoint_that_is_there_is_never_touched(straight, tmp_path):
         shutil.copytree(straight / "checkpoints", tmp_path / "steps"),
         make_model(TINY, 9, 9),
     )
-    optimizer, _ = make_optimizer(model, TINY)
+    optimizer, scheduler = make_optimizer(model, TINY)
     before = (folder / "step-8" / "state.json").stat().st_mtime_ns
     (folder / "step-3.tmp").mkdir()
-    save_checkpoint(folder, model, optimizer, Progress(step=8), "")
+    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=8), "")
     assert (folder / "step-8" / "state.json").stat().st_mtime_ns == before
-    save_checkpoint(folder, model, optimizer, Progress(step=20), "")
+    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=20), "")
     assert {path.name for path in folder.iterdir()} == {"step-6", "step-8", "step-20"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from engine.corpus.cleaning import TOKENS
+from engine.definitions import tell_unused
 from engine.errors import InputError
 from engine.files import read_json
 from engine.model_files import load_tokenizer
@@ -24,6 +25,8 @@ class PreparedDataset(Dataset):
     """
 
     def __init__(self, folder, split):
+        if split == "train":
+            tell_unused("engine/corpus/dataset.py", "TranslationDataset", "read_pairs")
         self.folder = Path(folder)
         self.split = split
         report = read_json(self.folder / "report.json")

@@ -2,6 +2,7 @@
 
 from engine.checks import check_kept
 from engine.corpus.tokenizers import make_tokenizers
+from engine.definitions import tell_unused
 from engine.errors import InputError
 from engine.text_files import kept_pairs, read_lines, split_files, strip_pair
 from notebooks.data_preparation import TranslationDataset
@@ -38,6 +39,7 @@ def load_data(folder, config, tokenizers=None):
     The tokenizers are made from train, unless they are passed, as for a model that goes on. Raises
     InputError for what is wrong with the files, and when no pair of a split is kept.
     """
+    tell_unused("engine/corpus/pairs.py", "read_pairs")
     pairs = read_tsv(folder, "train", config)
     dev_pairs = read_tsv(folder, "dev", config)
     source, target = tokenizers or make_tokenizers(pairs, config)

@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+from engine.definitions import tell_unused
 from notebooks import data_preparation
 from notebooks.data_preparation import (
     SubwordSegmenter,
@@ -16,11 +17,13 @@ def make_tokenizers(pairs, config):
     """The tokenizers of both sides, from training pairs only: (source, target)."""
     if config.tie_embeddings != "three-way":
         return data_preparation.make_tokenizers(pairs, config)
+    tell_unused("engine/corpus/tokenizers.py", "make_tokenizers")
     sides = list(zip(*pairs))
     if config.src_segmentation == "subwords":  # then the target's, too
         segmenter = SubwordSegmenter.learn(chain(*sides), config.max_vocab_size)
         tokenizer = Tokenizer(segmenter, make_vocabulary(segmenter, (), config))
         return tokenizer, tokenizer
+    tell_unused("engine/corpus/tokenizers.py", "make_vocabulary")
     kinds = (config.src_segmentation, config.src), (config.tgt_segmentation, config.tgt)
     segmenters = [make_segmenter(*kind, (), config.max_vocab_size) for kind in kinds]
     both = chain.from_iterable(

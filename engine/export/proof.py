@@ -25,7 +25,8 @@ def made_up_sentences(tokenizer, max_length):
     texts = []
     for number in range(SENTENCES):
         longest = min(max_length, 100) if number % 13 == 12 else 10  # three reach the limit
-        text = tokenizer.decode(draw.choices(ids, k=draw.randint(max(3, longest - 7), longest)))
+        shortest = min(longest, max(3, longest - 7))
+        text = tokenizer.decode(draw.choices(ids, k=draw.randint(shortest, longest)))
         texts.append(one_line(CHANGES[number % len(CHANGES)](text)))
     return texts
 

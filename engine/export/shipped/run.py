@@ -32,12 +32,13 @@ class Model:
 
     def length(self, text):
         """How many tokens a text has; what is behind the first `max_length` is not translated."""
-        return len(self.source.encode(text).ids)
+        return len(self.source.encode(one_line(text)).ids)
 
     def translate(self, texts, beam_size=4, batch_size=32, first=1):
         """One translation for each text, the first of which is line `first`."""
         if isinstance(texts, str):  # would be taken for a list of characters
             raise TypeError("give a list of texts, as in translate([text])")
+        texts = [one_line(text) for text in texts]
         longest = self.settings["max_length"]
         written = [""] * len(texts)
         rows = [encoding.ids for encoding in self.source.encode_batch(texts)]

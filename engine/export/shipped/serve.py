@@ -95,7 +95,8 @@ def lines_of(fields, languages, length, longest):
     texts = fields.get("q")
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise Refused(400, "q is missing: give a text or a list of texts")
+        wrong = "must be a text or a list of texts" if "q" in fields else "is missing: give one"
+        raise Refused(400, f"q {wrong}, as JSON or as a form (no multipart)")
     source, target = languages
     for name, wanted in (("source", (source, "auto")), ("target", (target,))):
         if fields.get(name, wanted[0]) not in wanted:
