@@ -376,3 +376,20 @@ def ablation_chart(rows):
     axes[0].set_yticks(range(len(rows)), [row["name"] for row in rows])
     axes[0].invert_yaxis()
     return axes
+
+
+def group_points(tables, words, group_size):
+    """Words as points in the first two principal directions of each table, groups by colour.
+
+    `tables` is {title: vectors (words, D)}; so many words that follow each other are a group.
+    """
+    colours = [f"C{number // group_size}" for number in range(len(words))]
+    axes = plt.subplots(len(tables), 1, figsize=(7, 4.75 * len(tables)))[1]
+    for axis, (title, vectors) in zip(axes, tables.items()):
+        points = vectors - vectors.mean(dim=0)
+        points = points @ torch.linalg.svd(points, full_matrices=False).Vh[:2].T
+        axis.scatter(*points.T, 14, color=colours)
+        axis.set(title=title, xlabel="first direction", ylabel="second direction")
+        axis.margins(0.2)
+    for axis in axes:
+        label_points(axis, axis.collections[0].get_offsets(), words, colours)

@@ -1,7 +1,9 @@
-"""Helpers of the proofs against PyTorch's own layers, in notebooks 08 to 10 and in the tests."""
+"""Helpers of the proofs in notebooks 08 to 10 and 16, and of the tests."""
 
 import torch
 from torch import nn
+
+from notebooks.data_preparation import BOS, PAD, UNK, Batch
 
 
 def copy_to_torch(ours, theirs):
@@ -43,3 +45,15 @@ def record_shapes(model, batch):
         for hook in hooks:
             hook.remove()
     return shapes
+
+
+@torch.inference_mode()
+def next_log_probs(model, src, ids):
+    """Log-probabilities (T, V) of every next token, of one source and one target, lists of ids.
+
+    `src` and `ids` end in EOS. PAD, UNK and BOS are never written: theirs are -inf.
+    """
+    batch = Batch.collate([(src, [BOS, *ids])]).to(next(model.parameters()).device)
+    logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0].clone()
+    logits[:, [PAD, UNK, BOS]] = -torch.inf
+    return logits.log_softmax(dim=-1).cpu()

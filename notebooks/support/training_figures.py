@@ -2,8 +2,9 @@
 
 import matplotlib.pyplot as plt
 import torch
+from IPython.display import display
 
-from notebooks.support.pictures import COLOURS, curves
+from notebooks.support.pictures import COLOURS, curves, picture, training_curves
 
 
 def variances_figure(profiles):
@@ -227,3 +228,63 @@ def ngrams_figure(texts):
             axis.text(-0.2, -0.25 * n, f"{n}-grams", color=hue, ha="right", va="center")
         axis.set(xlim=(-1.8, 10), ylim=(-1.3, 1), title=title)
         axis.axis("off")
+
+
+class LiveCurves:
+    """The curves of a training, drawn anew in place at each record, as `on_log` of `run_training`.
+
+    Prints what an evaluation has translated. `max_grad_norm` is drawn where gradients are clipped.
+    """
+
+    ALT = (
+        "Loss falls on train and dev; BLEU rises; the rate rises and falls; the norm is mostly "
+        "below 1"
+    )
+
+    def __init__(self, max_grad_norm):
+        self.max_grad_norm = max_grad_norm
+        self.figure, self.axes = plt.subplots(2, 2, figsize=(9, 6.5))
+        data, about = picture(self.figure, self.ALT)
+        self.shown = display(data, metadata=about, raw=True, display_id=True)
+        plt.close(self.figure)
+
+    def __call__(self, records):
+        training_curves(records, self.axes.flat, self.max_grad_norm)
+        data, about = picture(self.figure, self.ALT)
+        self.shown.update(data, metadata=about, raw=True)
+        if "samples" in records[-1]:
+            print(records[-1]["step"], *(text for _, text in records[-1]["samples"]), sep="  ")
+
+
+def sentences_figure(rows, pairs):
+    """Lesson 15: the verb for a piano against how many of the `pairs` that have it were left.
+
+    `rows` of studies/sentences.json with a number or "all" of them; dots are runs, lines means.
+    """
+    above, below = plt.subplots(2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 2])[1]
+    counts = {pairs if row["kept"] == "all" else row["kept"] for row in rows}
+    runs = {n: [r for r in rows if r["kept"] in (n, "all" if n == pairs else n)] for n in counts}
+
+    def draw(axis, value, **style):
+        points = [(n, value(run)) for n, some in sorted(runs.items()) for run in some]
+        means = [sum(map(value, some)) / len(some) for _, some in sorted(runs.items())]
+        axis.plot(*zip(*points), "o", color=style["color"], markersize=4)
+        axis.plot(sorted(runs), means, **style)
+
+    hues = {
+        "弹": COLOURS["right"],
+        "玩": COLOURS["train"],
+        "打": COLOURS["dev"],
+        "踢": COLOURS["wrong"],
+    }
+    names = {"弹": "弹 pluck", "玩": "玩 play", "打": "打 hit", "踢": "踢 kick"}
+    for verb, hue in hues.items():
+        draw(above, lambda run, verb=verb: run["the piano"]["probability"][verb], color=hue,
+             label=names[verb])  # fmt: skip
+    draw(below, lambda run: run["cosines"]["memory"], color="black")
+    above.set(ylabel="probability before a piano", ylim=(0, None))
+    above.legend(frameon=False)
+    below.set(
+        ylabel="cosine of play,\npiano and football",
+        xlabel="training pairs left in which 弹 is for a piano",
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import traitlets
 
+from engine.attention_maps import translation_attention
 from notebooks.support.pictures import COLOURS, attention_heatmap, chinese_css, picture
 from utils import ROOT
 
@@ -60,3 +61,16 @@ class AttentionViewer(anywidget.AnyWidget):
         described["image/png"]["viewer"] = json.dumps(kept, ensure_ascii=False)
         data["text/plain"] = f"AttentionViewer: {title}"
         return {**widget, **data}, {**metadata, **described}
+
+
+def look_inside(translator, sentence):
+    """A sentence's translation, and the maps of all kinds of attention, as the viewer takes them.
+
+    A row of cross-attention belongs to the token that is written next.
+    """
+    (translation,) = translator.translate([sentence])
+    parts = translator.model, translator.source, translator.target
+    source, target, maps = translation_attention(*parts, sentence, translation)
+    written = [*target[1:], "<eos>"]
+    words = {"encoder": (source, source), "decoder": (target, target), "cross": (written, source)}
+    return translation, {kind: (maps[kind], *words[kind]) for kind in words}

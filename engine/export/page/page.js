@@ -32,6 +32,20 @@ function go(view, stay = false) {
   show(stay);
 }
 
+/** Does what may take a while, once the browser has drawn that it is being done. */
+function working(work) {
+  document.body.classList.add("working");
+  requestAnimationFrame(() =>
+    setTimeout(() => {
+      try {
+        work();
+      } finally {
+        document.body.classList.remove("working");
+      }
+    }),
+  );
+}
+
 function back() {
   if (views.length < 2) return;
   views.pop();
@@ -79,7 +93,7 @@ function beginAtAddress() {
 function pressed(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input, select")) return;
   const view = views.at(-1);
-  if (event.key === "ArrowRight" || event.key === "PageDown") go(view.next());
+  if (event.key === "ArrowRight" || event.key === "PageDown") working(() => go(views.at(-1).next()));
   else if (event.key === "ArrowLeft" || event.key === "PageUp") back();
   else if (event.key === "h" || event.key === "H") hide();
   else if (view.choose && event.key >= "1" && event.key <= String(CHOICES)) view.choose(Number(event.key) - 1);
@@ -109,19 +123,23 @@ function start() {
   $("language").textContent = _("{} to {}", NAMES[source] || source, NAMES[target] || target);
   $("trained-on").textContent = `${trainedOn(model)} ${_("A weight says where, not why.")}`;
   $("scenes").append(
-    ...SCENES.map((name, scene) => make("button", { onclick: () => go(openings[scene](views.at(-1).source)) }, name)),
+    ...SCENES.map((name, scene) =>
+      make("button", { onclick: () => working(() => go(openings[scene](views.at(-1).source))) }, name),
+    ),
   );
   $("examples").append(
     ...model.examples.map((sentence) =>
-      make("button", { lang: model.codes[0], onclick: () => begin(sentence) }, sentence),
+      make("button", { lang: model.codes[0], onclick: () => working(() => begin(sentence)) }, sentence),
     ),
   );
   $("ask").onsubmit = (event) => {
     event.preventDefault();
-    begin($("sentence").value);
-    $("stage").focus();
+    working(() => {
+      begin($("sentence").value);
+      $("stage").focus();
+    });
   };
-  $("next").onclick = () => go(views.at(-1).next());
+  $("next").onclick = () => working(() => go(views.at(-1).next()));
   $("back").onclick = back;
   $("hide").onclick = hide;
   addEventListener("keydown", pressed);
