@@ -25,19 +25,23 @@ IMPORTS = """import matplotlib.pyplot as plt
 from notebooks.setup import replace
 from notebooks.support.pictures import attention_heatmap, show
 """  # which stand in cells left out
-NEEDED = {  # the cells of a notebook that lead to its viewer
+NEEDED = {  # the cells of a notebook that lead to its widget
     "04_multi_head_attention": (
         "#| export", "def encoder_weights(sentence)", "import AttentionViewer",
     ),
     "16_translation": (
-        "#| export", "box = load_pretrained()", "import AttentionViewer",
+        "#| export", "box = load_pretrained()", "sentence, translations =",
+        "import AttentionViewer",
+    ),
+    "08_encoder": (
+        "#| export", "import transplant", "my_bet = None", "import count_right", "panel = interactive",
     ),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A copy of the course, in which 04 and 16 hold just the cells that are needed."""
+    """A copy of the course, in which 04, 08 and 16 hold just the cells that are needed."""
     folder = tmp_path_factory.mktemp("course") / "course"
     for name in tracked_files(()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,8 +111,8 @@ def page():
     assert elsewhere == []
 
 
-def run_notebook(page, lab, name):
-    """Opens a notebook, runs all of its cells, and returns its viewer."""
+def run_notebook(page, lab, name, widget=".attention-viewer"):
+    """Opens a notebook, runs all of its cells, and returns its widget."""
     page.goto(f"{lab}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
     saved = page.locator(".jp-Notebook")
@@ -116,7 +120,7 @@ def run_notebook(page, lab, name):
     status = page.locator("#jp-main-statusbar")
     expect(status).to_contain_text("Idle", timeout=60_000)  # the kernel has started
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
-    viewer = page.locator(".attention-viewer")
+    viewer = page.locator(widget)
     viewer.or_(page.locator(STDERR)).first.wait_for(timeout=120_000)
     assert viewer.count(), page.locator(STDERR).all_inner_texts()  # an error came instead
     viewer.scroll_into_view_if_needed()
@@ -192,6 +196,22 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     for _ in range(20):  # focus goes out of the viewer at its end
         page.keyboard.press("Tab")
     assert not page.evaluate("document.activeElement.closest('.attention-viewer')")
+
+
+def test_a_vector_is_moved_by_hand_in_08(lab, page):
+    panel = run_notebook(page, lab, "08_encoder", ".widget-interact")
+    expect(panel).to_contain_text("→ 晚饭后我们弹足球。")
+    taker = panel.get_by_role("textbox").nth(1)
+    taker.fill("We play tennis after dinner.")
+    taker.press("Enter")
+    expect(panel).to_contain_text("网球")
+    slider = panel.get_by_role("slider")
+    slider.focus()
+    for _ in range(8):
+        slider.press("ArrowLeft")
+    expect(panel).to_contain_text("input")
+    before, after = panel.locator(".jp-OutputArea-output").inner_text().strip().split(" → ")
+    assert before == after and "网球" in before  # at the input it is the same vector
 
 
 def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, page):

@@ -283,7 +283,7 @@ def sentences_figure(rows, pairs):
              label=names[verb])  # fmt: skip
     draw(below, lambda run: run["cosines"]["memory"], color="black")
     above.set(ylabel="probability before a piano", ylim=(0, None))
-    above.legend(frameon=False)
+    above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     below.set(
         ylabel="cosine of play,\npiano and football",
         xlabel="training pairs left in which 弹 is for a piano",
