@@ -34,7 +34,8 @@ NEEDED = {  # the cells of a notebook that lead to its widget
         "import AttentionViewer",
     ),
     "08_encoder": (
-        "#| export", "import transplant", "my_bet = None", "import count_right", "panel = interactive",
+        "#| export", "import transplant", "my_bet = None", "import count_right",
+        "panel = interactive",
     ),
 }  # fmt: skip
 
