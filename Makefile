@@ -99,6 +99,7 @@ notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/python tools/model.py --definitions
+	$(BIN)/python tools/lesson_tables.py
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
 	$(BIN)/python tools/model.py

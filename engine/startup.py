@@ -7,6 +7,8 @@ import os
 import sys
 import traceback
 
+from notebooks import NotebookError
+
 # glibc's names for what mallopt sets
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -41,12 +43,18 @@ def tune_process():
 
 
 def print_error(kind, error, trace):
-    """An uncaught error with the lines of the cells; Ctrl-C, while a program still imports, in one.
+    """An uncaught error with the lines of the cells; in one line what is wrong with a notebook.
+
+    So is Ctrl-C, while a program still imports.
 
     Python's own hook (up to 3.12) reads a source line from the file, which is JSON; `traceback`
     asks linecache.
     """
     if issubclass(kind, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
+    elif issubclass(kind, NotebookError):
+        print(f"error: {error}", file=sys.stderr)
+    elif issubclass(kind, SyntaxError) and str(error.filename).endswith(".ipynb"):
+        print(f"error: {error.msg}", file=sys.stderr)
     else:
         traceback.print_exception(kind, error, trace)

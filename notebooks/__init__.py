@@ -17,10 +17,14 @@ EXPORT = "#| export"
 MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE)  # however it is spelt
 
 
+class NotebookError(ImportError):
+    """A notebook that cannot be a module; the message says which one and why."""
+
+
 def export_cells(path):
     """The export cells of the notebook at ``path``: a list of (cell number counted from 0, source).
 
-    Raises ImportError, naming the notebook, when the file is not a notebook, and the cell, when the
+    Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when the
     mark is not its first line or is spelt otherwise.
     """
     try:
@@ -30,14 +34,13 @@ def export_cells(path):
             for number, cell in enumerate(cells)
         ]
     except (ValueError, LookupError, TypeError) as error:
-        raise ImportError(
-            f"{path.name} is not a notebook ({error}): is it cut short, or not valid JSON?"
-        ) from None
+        hint = "Is it cut short, or does it hold the marks of a merge? Take a whole copy of it"
+        raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
     code = [(number, text) for number, kind, text in sources if kind == "code"]
     for number, text in code:
         if MARK.search(text) and not text.startswith(f"{EXPORT}\n"):
             wrong = f"{path.name}, cell {number}: its mark is no first line, or spelt otherwise"
-            raise ImportError(f"{wrong}. The cell must begin with {EXPORT!r}")
+            raise NotebookError(f"{wrong}. The cell must begin with {EXPORT!r}")
     return [(number, text) for number, text in code if text.startswith(EXPORT)]
 
 

@@ -431,6 +431,7 @@ def test_lists_lines_and_forms(service):
     form = urlencode({"q": "We play football.", "source": "en", "target": "zh"}).encode()
     kind = "application/x-www-form-urlencoded"
     assert ask(service, form, kind) == (200, {"translatedText": "我们踢足球。"})
+    assert ask(service, asked, kind) == (200, {"translatedText": wanted})  # as curl -d sends it
 
 
 GOOD = {"q": "Hi.", "source": "en", "target": "zh"}

@@ -216,7 +216,7 @@ def test_two_notebooks_of_one_name(package):
 def test_not_a_notebook(package, content):
     (package / "03_greeting.ipynb").write_text(content)
     done = run_in(package, "-c", "import notebooks.greeting")
-    assert "ImportError: 03_greeting.ipynb is not a notebook" in done.stderr
+    assert "NotebookError: 03_greeting.ipynb is not a notebook" in done.stderr
 
 
 def test_syntax_error_names_notebook_cell_and_line(package):

@@ -1,6 +1,9 @@
 """`tools/tidy.py`: what executed notebooks keep when they are saved."""
 
 import nbformat
+import pytest
+from conftest import NOTEBOOKS, ROOT
+from lesson_tables import ROWS, facts_of, with_facts
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from tidy import WIDGET, tidied
 
@@ -21,3 +24,15 @@ def test_a_widget_leaves_its_picture_or_nothing():
     assert data == [["image/png", "text/plain"], []]
     assert cell.outputs[1].text == "a\nb\n"
     assert list(kept.metadata) == ["kernelspec"] and cell.metadata == {"tags": tags}
+
+
+def test_the_tables_say_what_the_notebooks_say_of_themselves():
+    """After a change of a notebook's head: tools/lesson_tables.py."""
+    lessons = {path.name: facts_of(nbformat.read(path, as_version=4)) for path in NOTEBOOKS}
+    for file in ROWS:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert with_facts(file, text, lessons) == text
+        with pytest.raises(ValueError, match="has 0 rows for 17_more.ipynb"):
+            with_facts(file, text, {"17_more.ipynb": lessons["16_translation.ipynb"]})
+    with pytest.raises(ValueError, match="no line with its question"):
+        facts_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# 17 · More")]))

@@ -192,11 +192,8 @@ def print_class(grades):
         print(f"  {notebook} {number}: {count_missed(results)} of {len(results)}; {times} x {hint}")
 
 
-def main(arguments=None):
-    """The command line. Returns the exit status."""
-    # not at the top, as the `notebooks` of a grading process are the student's
-    from engine.files import regular, write_whole
-
+def read_options(arguments):
+    """The command line's options; argparse ends the program where one is wrong."""
     parser = argparse.ArgumentParser(
         "grade.py", description="Grades filled copies of the course with the checks of this one."
     )
@@ -229,9 +226,19 @@ def main(arguments=None):
         parser.error(f"{options.out}: there is no such folder to write to")
     if options.out and options.out.is_dir():
         parser.error(f"{options.out}: is a folder. Name a file, such as grades.csv")
+    return options
+
+
+def main(arguments=None):
+    """The command line. Returns the exit status."""
+    # not at the top, as the `notebooks` of a grading process are the student's
+    from engine.files import regular, write_whole
+
+    options = read_options(arguments)
     if options.out:
         regular(options.out)
-    notebooks = [path for path in NOTEBOOKS if path.name[:2] in (options.only or numbers)]
+    only = options.only
+    notebooks = [path for path in NOTEBOOKS if not only or path.name[:2] in only]
     grades = []
     for name, of_copy in zip(names_of(options.folders), grade_all(options.folders, notebooks)):
         of_copy = [one._replace(folder=clean(name)) for one in of_copy]

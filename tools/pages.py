@@ -26,6 +26,7 @@ import nbformat
 from catalogue import VIEWER, blocks, in_language, sources, translations
 from grading import FOLDED
 from jinja2 import FileSystemLoader, pass_context
+from lesson_tables import facts_of
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import MarkdownWithMath
 from pages_fonts import write_fonts
@@ -185,24 +186,14 @@ def read_lesson(path, name, solutions, edition):
     return notebook, file
 
 
-def list_of_lessons(readme, teachers, paths):
-    """{file: what the first page says of it}: question, minutes to read, time to run.
-
-    They stand in the tables of the README and of the teachers' page, whose texts these are.
-    """
-    asked = r"^\| \d\d \| \[.*?\]\(notebooks/(.+?)\) \| (.+?) \|$"
-    taken = r"^\| \[\d\d .*?\]\((.+?)\) \| (\d+) \| (.+?) \|"
-    questions = dict(re.findall(asked, readme, re.MULTILINE))
-    times = {name: rest for name, *rest in re.findall(taken, teachers, re.MULTILINE)}
-    for path in paths:
-        for file, rows in (("README.md", questions), ("notebooks/README.md", times)):
-            if path.name not in rows:
-                raise InputError(f"the table of {file} has no row for {path.name}")
+def facts_of_lessons(sources):
+    """{path: what its page and the first page say of a lesson}: question, minutes, time to run."""
     lessons = {}
-    for path in paths:
-        read, run = times[path.name]
-        run = run.removesuffix(" on 2 cores").removeprefix("在 2 个核上")
-        lessons[path] = {"question": questions[path.name], "read": read, "run": run}
+    for path, notebook in sources.items():
+        try:
+            lessons[path] = facts_of(notebook)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None
     return lessons
 
 
@@ -266,21 +257,26 @@ def first_page(first, edition, exporter, readme, texts):
     return exporter.index(first)
 
 
+def read_readmes(root, edition):
+    """The README in English, and {name: text} of all READMES in the edition's language."""
+    english = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
+    english["README.md"] = re.sub(ASIDE, "", english["README.md"], flags=re.MULTILINE)
+    return english["README.md"], {name: edition.text(name, text) for name, text in english.items()}
+
+
 def write_edition(root, site, edition, other, solutions, address):
     """Writes the pages of a language, each with a link to it in the other; returns their number."""
     folder = site / edition.below
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     pages = {path: f"{path.stem}.html" for path in paths}
     pages |= {root / name: page for name, page in READMES.items()}
-    english = {name: (root / name).read_text(encoding="utf-8") for name in READMES}
-    english["README.md"] = re.sub(ASIDE, "", english["README.md"], flags=re.MULTILINE)
-    texts = {name: edition.text(name, text) for name, text in english.items()}
+    readme, texts = read_readmes(root, edition)
     sources = write_lessons(root, folder, paths, edition, solutions)
     sources |= {root / name: markdown_notebook(text) for name, text in texts.items()}
     course = title_of(sources[root / "README.md"])
     titles = {path: title_of(notebook) for path, notebook in sources.items()}
     titles[root / "README.md"] = "README"
-    lessons = list_of_lessons(texts["README.md"], texts["notebooks/README.md"], paths)
+    lessons = facts_of_lessons({path: sources[path] for path in paths})
 
     images = {}
     exporter = Exporter(pages, images, edition)
@@ -328,18 +324,23 @@ def write_edition(root, site, edition, other, solutions, address):
         {"page": pages[path], "title": titles[path], **about} for path, about in lessons.items()
     ]
     first["more"] = [link(root / name) for name in READMES]
-    written["index.html"] = first_page(first, edition, exporter, english["README.md"], texts)
+    written["index.html"] = first_page(first, edition, exporter, readme, texts)
 
+    for name, content in images.items():
+        (site / "images" / name).write_bytes(content)
+    write_pages(folder, edition, written, index)
+    return len(paths)
+
+
+def write_pages(folder, edition, written, index):
+    """Writes the pages of an edition, {file name: HTML}, its scripts, and the fonts they need."""
     for name, text in written.items():
         text = with_chinese_marked(text) if edition.lang == "en" else text
         (folder / name).write_text(text, encoding="utf-8")
-    for name, content in images.items():
-        (site / "images" / name).write_bytes(content)
     viewer = viewer_script(edition)
     for name, text in (("search.js", index), ("viewer.js", viewer)):
         (folder / name).write_text(text, encoding="utf-8")
     write_fonts(folder / "fonts", edition.lang, html.unescape("".join(written.values())) + viewer)
-    return len(paths)
 
 
 def contents(folder):

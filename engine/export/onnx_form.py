@@ -60,18 +60,23 @@ def weights_of(stack, kind):
 
 
 @torch.no_grad()
-def export_onnx(config, source, target, model, folder, int8=False):
-    """Writes both graphs into a folder. `int8`: matrices as 8-bit integers.
-
-    Raises InputError when a library for it is not installed.
-    """
-    try:  # only this function needs them
+def check_installed():
+    """Raises InputError when a library that only this form needs is not installed."""
+    try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ModuleNotFoundError as error:
         hint = "Try: pip install onnx onnxscript onnxruntime"
         raise InputError(f"{error.name} is not installed. {hint}") from None
+
+
+def export_onnx(config, source, target, model, folder, int8=False):
+    """Writes both graphs into a folder. `int8`: matrices as 8-bit integers.
+
+    Raises InputError when a library for it is not installed.
+    """
+    check_installed()
     model = model.cpu().eval()
     attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
     for part in attentions:

@@ -37,6 +37,13 @@ class Together:
         self.translate = translate
         self.waiting = asyncio.Queue(MOST_WAITING)
 
+    @asynccontextmanager
+    async def lifespan(self, app):
+        """The worker begins before the first request and ends after the last."""
+        worker = asyncio.create_task(self.work())
+        yield
+        worker.cancel()
+
     async def ask(self, texts):
         """The translations. Raises Refused when too many texts wait already."""
         if self.waiting.qsize() + len(texts) > MOST_WAITING:
@@ -76,7 +83,8 @@ async def read_fields(request):
         if len(body) > MOST_BYTES:
             raise Refused(413, f"the request is longer than {MOST_BYTES:,} bytes")
     try:
-        if "json" in request.headers.get("content-type", "").lower():
+        kind = request.headers.get("content-type", "").lower()
+        if "json" in kind or body.lstrip()[:1] == b"{":  # curl -d sends JSON as a form
             fields = json.loads(body)
         else:
             values = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
@@ -163,19 +171,12 @@ def make_app(model):
             )
         return JSONResponse({"error": message}, status)
 
-    @asynccontextmanager
-    async def lifespan(app):
-        """The worker begins before the first request and ends after the last."""
-        worker = asyncio.create_task(together.work())
-        yield
-        worker.cancel()
-
     routes = [
         Route("/translate", translate, methods=["POST"]),
         Route("/languages", languages),
     ]
     handlers = dict.fromkeys((Refused, TimeoutError, ClientDisconnect, HTTPException), refuse)
-    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=together.lifespan)
 
 
 def impatient_protocol(most_of_one):
