@@ -24,8 +24,8 @@ class NotebookError(ImportError):
 def export_cells(path):
     """The export cells of the notebook at ``path``: a list of (cell number counted from 0, source).
 
-    Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when the
-    mark is not its first line or is spelt otherwise.
+    Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when
+    the mark is not its first line or is spelt otherwise.
     """
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
