@@ -11,8 +11,8 @@ from engine.checks import check_fields
 from engine.errors import InputError
 from engine.files import read_form, read_json, write_json
 from engine.model_files import (
+    check_like,
     load_weights,
-    read_like,
     read_tensors,
     weights_of,
     write_tensors,
@@ -137,10 +137,11 @@ def load_moments(path, model, optimizer):
     stored = read_tensors(path)
     parameters = dict(model.named_parameters())
     wanted = {"count": torch.zeros(())}
-    for name in stored.keys() - wanted.keys():
-        parameter = parameters.get(name.rpartition(".")[0], torch.zeros(0))
-        wanted[name] = parameter if stored[name].dim() else torch.zeros(())
-    stored = read_like(path, wanted)
+    for name in stored:
+        parameter = parameters.get(name.rpartition(".")[0])
+        if parameter is not None:
+            wanted[name] = parameter if stored[name].dim() else torch.zeros(())
+    check_like(path, stored, wanted)
     if stored.pop("count") != len(stored):
         raise InputError(f"{path}: is not whole. Take a whole copy of it, or train again")
     for name, tensor in stored.items():

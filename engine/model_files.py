@@ -111,7 +111,14 @@ def read_tensors(path):
 
 def read_like(path, wanted):
     """The tensors of a file. InputError unless finite, with names, shapes and kinds as `wanted`."""
-    tensors = read_tensors(path)
+    return check_like(path, read_tensors(path), wanted)
+
+
+def check_like(path, tensors, wanted):
+    """The tensors of this file, if they are finite and have the names, shapes and kinds `wanted`.
+
+    Raises InputError otherwise.
+    """
     for name in sorted(tensors.keys() | wanted.keys()):
         stored, shape = (
             tuple(side[name].shape) if name in side else "missing" for side in (tensors, wanted)

@@ -25,7 +25,7 @@ from engine import loading, training_run
 from engine.checkpoints import Progress, save_checkpoint
 from engine.errors import InputError, Stopped
 from engine.loading import seed_step
-from engine.model_files import read_tensors
+from engine.model_files import read_tensors, write_tensors
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.training_run import run_training
@@ -115,6 +115,15 @@ def test_another_optimizer_and_schedule_are_resumed(
         run_training(small_data, CONFIG, tmp_path / "cut", on_log=stop_at(signal.SIGTERM, 4))
     run_training(small_data, CONFIG, tmp_path / "cut")
     assert_same_run(tmp_path / "straight", tmp_path / "cut")
+
+
+def test_moments_of_a_strangers_parameter_are_refused(small_data, straight, tmp_path):
+    shutil.copytree(straight, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-8")
+    path = tmp_path / "run" / "checkpoints" / "step-6" / "optimizer.safetensors"
+    write_tensors(path, {**read_tensors(path), "stranger.step": torch.tensor(6.0)})
+    with pytest.raises(InputError, match="stranger.step is .* in the file, missing in the model"):
+        run_training(small_data, CONFIG, tmp_path / "run")
 
 
 def test_a_run_does_not_go_on_with_another_optimizer(small_data, straight, tmp_path, monkeypatch):

@@ -259,29 +259,15 @@ class LiveCurves:
 def sentences_figure(rows, pairs):
     """Lesson 15: the verb for a piano against how many of the `pairs` that have it were left.
 
-    `rows` of studies/sentences.json with a number or "all" of them; dots are runs, lines means.
+    `rows` of studies/sentences.json, one for each number of them; "all" are `pairs`.
     """
     above, below = plt.subplots(2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 2])[1]
-    counts = {pairs if row["kept"] == "all" else row["kept"] for row in rows}
-    runs = {n: [r for r in rows if r["kept"] in (n, "all" if n == pairs else n)] for n in counts}
-
-    def draw(axis, value, **style):
-        points = [(n, value(run)) for n, some in sorted(runs.items()) for run in some]
-        means = [sum(map(value, some)) / len(some) for _, some in sorted(runs.items())]
-        axis.plot(*zip(*points), "o", color=style["color"], markersize=4)
-        axis.plot(sorted(runs), means, **style)
-
-    hues = {
-        "弹": COLOURS["right"],
-        "玩": COLOURS["train"],
-        "打": COLOURS["dev"],
-        "踢": COLOURS["wrong"],
-    }
-    names = {"弹": "弹 pluck", "玩": "玩 play", "打": "打 hit", "踢": "踢 kick"}
-    for verb, hue in hues.items():
-        draw(above, lambda run, verb=verb: run["the piano"]["probability"][verb], color=hue,
-             label=names[verb])  # fmt: skip
-    draw(below, lambda run: run["cosines"]["memory"], color="black")
+    left = [pairs if row["kept"] == "all" else row["kept"] for row in rows]
+    verbs = {"弹 pluck": "right", "玩 play": "train", "打 hit": "dev", "踢 kick": "wrong"}
+    for name, colour in verbs.items():
+        values = [row["the piano"]["probability"][name[0]] for row in rows]
+        above.plot(left, values, "o-", markersize=4, color=COLOURS[colour], label=name)
+    below.plot(left, [row["cosines"]["memory"] for row in rows], "o-", markersize=4, color="black")
     above.set(ylabel="probability before a piano", ylim=(0, None))
     above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     below.set(
