@@ -4,20 +4,17 @@
 was cut) and writes studies/ablation.json, which notebook 15 shows. `small` is trained as it is,
 with four seeds, and with one change: same data, same number of steps, same batches. In the rows
 "paper" a part is taken away or changed, one seed each. In the rows "since" a later idea is put in,
-two seeds each; that is the folded solution of an exercise, taken out of its notebook. Then all that
-helped together. All is measured on dev: the test set is not for choosing. How the number of
-parameters is kept equal stands beside each change.
+two seeds each (variants.py). Then all that helped together. All is measured on dev: the test set is
+not for choosing. How the number of parameters is kept equal stands beside each change.
 """
 
-import importlib
 import json
 import multiprocessing
 import statistics
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from unittest import mock
 
 from engine.startup import tune_process
@@ -25,36 +22,26 @@ from engine.startup import tune_process
 tune_process()  # before PyTorch
 
 import torch
-from torch.nn import functional as F
 
 from engine.corpus.prepare import load_data
 from engine.files import file_digest, read_json, write_json
-from engine.precision import native_dtype, precision
+from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.scoring import score
 from engine.training_run import run_training
 from engine.wrapped_loss import WrappedLoss
 from notebooks import make_model
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
-from notebooks.feed_forward import PositionwiseFeedForward
-from notebooks.input_embedding import InputEmbedding
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.layer_norm import LayerNorm
-from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.positional_encoding import PositionalEncoding
 from notebooks.setup import replace
 from notebooks.training import train_step
-from notebooks.transformer import Transformer
+from studies.variants import build, make_muon, size
 from utils import ROOT, device
-
-sys.path.append(str(ROOT / "tools"))
-from grading import NOTEBOOKS, exercises, namespace, other_cells
 
 OUTPUT = ROOT / "studies" / "ablation.json"
 STEPS = 1000
 AS_IT_IS = "as it is"
-GROUPS = 2  # of the four heads
 PAPER = {  # name: settings changed
     "no positions": {},
     "no factor": {},  # words times sqrt(d_model)
@@ -65,127 +52,6 @@ PAPER = {  # name: settings changed
 }
 SINCE = ["RoPE", "RMSNorm", "SwiGLU", "GQA", "attention dropout", "Muon"]
 TOGETHER = "all that helped"
-
-
-@cache
-def solution(name):
-    """The function or class of that name, from the folded solution in its notebook."""
-    import nbformat
-
-    for path in NOTEBOOKS:
-        for exercise in exercises(path):
-            if f"def {name}(" in exercise.solution or f"class {name}(" in exercise.solution:
-                cells = other_cells(nbformat.read(path, as_version=4).cells)
-                names = namespace(path.stem[3:], cells)
-                # the module's own classes, not those of its cells, run once more
-                names |= vars(importlib.import_module(f"notebooks.{path.stem[3:]}"))
-                exec(exercise.solution, names)
-                return names[name]
-    raise LookupError(f"no notebook has a solution called {name}")
-
-
-class Rotating(MultiHeadAttention):
-    """Queries and keys are turned by their positions; nothing is added to the embeddings.
-
-    Where keys are cached, the queries are the newest tokens of K hypotheses, all at one place (K is
-    1 in greedy search), and the keys hold K tokens for each place.
-    """
-
-    def attend(self, query, key, value, mask):
-        # a beam's first tokens, too, are as many as the keys, but each sees itself only: where it
-        # stands does not matter
-        beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
-        start = (key.shape[2] - query.shape[2]) // beam_size
-        query = self.turn(query, beam_size, start)
-        key = self.turn(key, beam_size)
-        return super().attend(query, key, value, mask)
-
-    def turn(self, x, beam_size, start=0):
-        """(B, H, T K, d_k), K tokens for each of T places from `start` on, to the same."""
-        hypotheses = x.unflatten(2, (-1, beam_size)).transpose(2, 3)
-        turned = solution("rotary")(hypotheses, start)
-        return turned.transpose(2, 3).flatten(2, 3)
-
-
-class Dropping(MultiHeadAttention):
-    """Dropout on the attention weights, as much as elsewhere."""
-
-    p = RunConfig().dropout
-
-    def attend(self, query, key, value, mask):
-        scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = F.dropout(scores.softmax(dim=-1), self.p, self.training)
-        return weights @ value
-
-
-def attention(config, parts):
-    """A new attention module with these parts."""
-    kinds = {"RoPE": Rotating, "attention dropout": Dropping}
-    bases = [kind for name, kind in kinds.items() if name in parts]
-    sizes = [config.d_model, config.num_heads]
-    if "GQA" in parts:
-        bases.insert(0, solution("GroupedQueryAttention"))
-        sizes.append(GROUPS)
-    return type("Attention", tuple(bases) or (MultiHeadAttention,), {})(*sizes)
-
-
-def build(config, src_size, tgt_size, parts):
-    """The course's Transformer with these parts in it. make_model sets its weights."""
-    model = Transformer(config, src_size, tgt_size)
-    for layer in [*model.encoder.layers, *model.decoder.layers]:
-        before = size(layer)
-        layer.self_attention = attention(config, parts)
-        if hasattr(layer, "cross_attention"):
-            layer.cross_attention = attention(config, set(parts) - {"RoPE"})
-        # what grouped queries save goes to the feed-forward layer: one unit has 2 d_model + 1
-        width = config.d_ff + (before - size(layer)) // (2 * config.d_model + 1)
-        kind = solution("GatedFeedForward") if "SwiGLU" in parts else PositionwiseFeedForward
-        layer.feed_forward = kind(config.d_model, width)
-    for module in list(model.modules()):
-        if "RMSNorm" in parts:
-            for name, child in module.named_children():
-                if isinstance(child, LayerNorm):
-                    # 256 parameters less at each of 17 places: 0.06 % of all
-                    setattr(module, name, solution("RMSNorm")(config.d_model))
-        if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
-            module.table.zero_()
-        if isinstance(module, InputEmbedding) and "no factor" in parts:
-            module.scale = 1
-    return model
-
-
-def size(module):
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-class MuonAndAdam(torch.optim.Adam):
-    """Muon for the matrices inside the layers, Adam for all else, at the same learning rate."""
-
-    def __init__(self, model, dtype, **options):
-        inside = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
-        self.matrices = {matrix: {} for matrix in inside if matrix.dim() == 2}
-        self.dtype = dtype
-        super().__init__(model.parameters(), **options)
-
-    @torch.no_grad()
-    def step(self):
-        for matrix, state in self.matrices.items():
-            with precision(self.dtype):
-                solution("muon_step")(matrix, matrix.grad, state, self.param_groups[0]["lr"])
-            matrix.grad = None  # Adam leaves it out
-        super().step()
-
-
-def make_muon(model, config):
-    """As `make_optimizer`, which sets all that Adam needs."""
-    adam, schedule = make_optimizer(model, config)
-    group = adam.param_groups[0]
-    options = {name: group[name] for name in ("betas", "eps", "fused")}
-    optimizer = MuonAndAdam(model, config.dtype, lr=1, **options)
-    rates = schedule.lr_lambdas
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
 
 
 def changed(parts):

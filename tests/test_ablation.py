@@ -1,10 +1,12 @@
 """The models that `make ablation` trains: as large, working with a cache, able to learn."""
 
+import inspect
 import math
 
 import pytest
 import torch
-from conftest import TINY, logits_of, random_batch
+from conftest import NOTEBOOKS, TINY, logits_of, random_batch
+from grading import exercises
 
 from engine import training_run
 from engine.wrapped_loss import WrappedLoss
@@ -15,10 +17,11 @@ from notebooks.setup import replace
 from notebooks.support.proofs import shake
 from notebooks.training import train_step
 from notebooks.translation import beam_search, length_penalty
-from studies import ablation
+from studies import ablation, variants
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)
 KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"], ["no factor"]]
+SOLUTIONS = "rotary GroupedQueryAttention rms_norm RMSNorm GatedFeedForward muon_step".split()
 each_kind = pytest.mark.parametrize("parts", KINDS, ids="+".join)
 
 
@@ -30,7 +33,7 @@ def model_with(parts):
 
 @each_kind
 def test_as_many_parameters(parts):
-    ours, plain = ablation.size(model_with(parts)), ablation.size(model_with([]))
+    ours, plain = variants.size(model_with(parts)), variants.size(model_with([]))
     assert ours == pytest.approx(plain, rel=0.03)  # widths are rounded down, here from small ones
 
 
@@ -87,6 +90,8 @@ def test_what_helped_is_what_beats_every_seed_as_it_is():
     assert ablation.helped(rows) == [ablation.SINCE[0], ablation.SINCE[3]]
 
 
-def test_a_solution_that_is_not_there():
-    with pytest.raises(LookupError, match="no notebook has a solution called nothing_like_it"):
-        ablation.solution("nothing_like_it")
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_a_variant_is_the_solution_of_an_exercise(name):
+    source = inspect.getsource(getattr(variants, name))
+    solutions = [one.solution for path in NOTEBOOKS for one in exercises(path)]
+    assert sum(source in solution for solution in solutions) == 1

@@ -1,0 +1,218 @@
+"""The model of the course with parts of it changed, as lesson 15 and `make ablation` compare them.
+
+What stands first are the solutions of exercises, in lessons 03, 04, 05, 06 and 14; a test compares
+them. The others put them into a whole model and its optimiser.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from engine.precision import precision
+from engine.run_config import RunConfig
+from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.input_embedding import InputEmbedding
+from notebooks.layer_norm import LayerNorm
+from notebooks.multi_head_attention import MultiHeadAttention
+from notebooks.optimizer_schedule import make_optimizer
+from notebooks.positional_encoding import PositionalEncoding
+from notebooks.transformer import Transformer
+
+GROUPS = 2  # of the four heads
+
+
+def rotary(x, start=0):
+    """x (..., T, d_k), vectors of T neighbouring positions, to the same, each pair turned by its
+    position.
+
+    Numbers 2i and 2i + 1 of the vector at position pos, counted from `start`, are a pair that
+    turns by the angle pos / 10000^(2i/d_k).
+    """
+    length, d_k = x.shape[-2:]
+    speed = 10000.0 ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)
+    position = torch.arange(start, start + length, device=x.device)
+    angle = position[:, None] * speed  # (T, d_k / 2), float32
+    cos, sin = angle.cos(), angle.sin()
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1)
+    return turned.flatten(-2).to(x.dtype)
+
+
+class GroupedQueryAttention(MultiHeadAttention):
+    """Attention whose num_heads query heads share num_groups key and value heads.
+
+    Shapes as MultiHeadAttention. Heads 0 .. H/G - 1 use group 0, the next ones group 1, and so on.
+    """
+
+    def __init__(self, d_model, num_heads, num_groups):
+        super().__init__(d_model, num_heads)
+        self.d_k = d_model // num_heads
+        self.key = nn.Linear(d_model, num_groups * self.d_k)
+        self.value = nn.Linear(d_model, num_groups * self.d_k)
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
+
+    def attend(self, query, key, value, mask):
+        times = self.num_heads // key.shape[1]
+        key, value = key.repeat_interleave(times, dim=1), value.repeat_interleave(times, dim=1)
+        return super().attend(query, key, value, mask)
+
+
+def rms_norm(x, weight, eps=1e-5):
+    """x (..., d_model) and weight (d_model,) to x's shape."""
+    return x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt() * weight
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` with a weight of its own. Shapes: (..., d_model) to the same."""
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        return rms_norm(x, self.weight, self.eps)
+
+
+class GatedFeedForward(nn.Module):
+    """(silu(x W) * x V) W2, without biases; the inner width is 2/3 of d_ff, rounded down.
+
+    Shapes: (..., d_model) to the same.
+    """
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        width = 2 * d_ff // 3
+        self.gate = nn.Linear(d_model, width, bias=False)
+        self.value = nn.Linear(d_model, width, bias=False)
+        self.output = nn.Linear(width, d_model, bias=False)
+
+    def forward(self, x):
+        return self.output(nn.functional.silu(self.gate(x)) * self.value(x))
+
+
+def muon_step(weight, gradient, state, rate, momentum=0.95):
+    """One update of weight, a matrix (rows, columns), in place.
+
+    Momentum with Nesterov's look ahead, then the direction made orthogonal by five Newton-Schulz
+    steps, times 0.2 sqrt(max(rows, columns)) so that a weight moves about as far as with Adam.
+    """
+    mean = state.setdefault("momentum", torch.zeros_like(gradient))
+    mean.lerp_(gradient, 1 - momentum)
+    x = gradient.lerp(mean, momentum)
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    x = x.T if tall else x
+    weight.sub_(x, alpha=0.2 * rate * math.sqrt(max(weight.shape)))
+
+
+class Rotating(MultiHeadAttention):
+    """Queries and keys are turned by their positions; nothing is added to the embeddings.
+
+    Where keys are cached, the queries are the newest tokens of K hypotheses, all at one place (K is
+    1 in greedy search), and the keys hold K tokens for each place.
+    """
+
+    def attend(self, query, key, value, mask):
+        # a beam's first tokens, too, are as many as the keys, but each sees itself only: where it
+        # stands does not matter
+        beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
+        start = (key.shape[2] - query.shape[2]) // beam_size
+        query = self.turn(query, beam_size, start)
+        key = self.turn(key, beam_size)
+        return super().attend(query, key, value, mask)
+
+    def turn(self, x, beam_size, start=0):
+        """(B, H, T K, d_k), K tokens for each of T places from `start` on, to the same."""
+        hypotheses = x.unflatten(2, (-1, beam_size)).transpose(2, 3)
+        turned = rotary(hypotheses, start)
+        return turned.transpose(2, 3).flatten(2, 3)
+
+
+class Dropping(MultiHeadAttention):
+    """Dropout on the attention weights, as much as elsewhere."""
+
+    p = RunConfig().dropout
+
+    def attend(self, query, key, value, mask):
+        scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.dropout(scores.softmax(dim=-1), self.p, self.training)
+        return weights @ value
+
+
+def attention(config, parts):
+    """A new attention module with these parts."""
+    kinds = {"RoPE": Rotating, "attention dropout": Dropping}
+    bases = [kind for name, kind in kinds.items() if name in parts]
+    sizes = [config.d_model, config.num_heads]
+    if "GQA" in parts:
+        bases.insert(0, GroupedQueryAttention)
+        sizes.append(GROUPS)
+    return type("Attention", tuple(bases) or (MultiHeadAttention,), {})(*sizes)
+
+
+def build(config, src_size, tgt_size, parts):
+    """The course's Transformer with these parts in it. make_model sets its weights."""
+    model = Transformer(config, src_size, tgt_size)
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        before = size(layer)
+        layer.self_attention = attention(config, parts)
+        if hasattr(layer, "cross_attention"):
+            layer.cross_attention = attention(config, set(parts) - {"RoPE"})
+        # what grouped queries save goes to the feed-forward layer: one unit has 2 d_model + 1
+        width = config.d_ff + (before - size(layer)) // (2 * config.d_model + 1)
+        kind = GatedFeedForward if "SwiGLU" in parts else PositionwiseFeedForward
+        layer.feed_forward = kind(config.d_model, width)
+    for module in list(model.modules()):
+        if "RMSNorm" in parts:
+            for name, child in module.named_children():
+                if isinstance(child, LayerNorm):
+                    # 256 parameters less at each of 17 places: 0.06 % of all
+                    setattr(module, name, RMSNorm(config.d_model))
+        if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
+            module.table.zero_()
+        if isinstance(module, InputEmbedding) and "no factor" in parts:
+            module.scale = 1
+    return model
+
+
+def size(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+class MuonAndAdam(torch.optim.Adam):
+    """Muon for the matrices inside the layers, Adam for all else, at the same learning rate."""
+
+    def __init__(self, model, dtype, **options):
+        inside = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
+        self.matrices = {matrix: {} for matrix in inside if matrix.dim() == 2}
+        self.dtype = dtype
+        super().__init__(model.parameters(), **options)
+
+    @torch.no_grad()
+    def step(self):
+        for matrix, state in self.matrices.items():
+            with precision(self.dtype):
+                muon_step(matrix, matrix.grad, state, self.param_groups[0]["lr"])
+            matrix.grad = None  # Adam leaves it out
+        super().step()
+
+
+def make_muon(model, config):
+    """As `make_optimizer`, which sets all that Adam needs."""
+    adam, schedule = make_optimizer(model, config)
+    group = adam.param_groups[0]
+    options = {name: group[name] for name in ("betas", "eps", "fused")}
+    optimizer = MuonAndAdam(model, config.dtype, lr=1, **options)
+    rates = schedule.lr_lambdas
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
