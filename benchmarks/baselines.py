@@ -124,12 +124,12 @@ def allenem_step(model, batch, optimizer, smoothing=0.1):
     log_probs = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     log_probs = log_probs.reshape(-1, log_probs.shape[-1])
     targets = batch.tgt_out.reshape(-1)
-    wanted = torch.full_like(log_probs, smoothing / (log_probs.shape[-1] - 2))
-    wanted.scatter_(1, targets[:, None], 1 - smoothing)
-    wanted[:, PAD] = 0
-    wanted[targets == PAD] = 0
+    target_probs = torch.full_like(log_probs, smoothing / (log_probs.shape[-1] - 2))
+    target_probs.scatter_(1, targets[:, None], 1 - smoothing)
+    target_probs[:, PAD] = 0
+    target_probs[targets == PAD] = 0
     count = (targets != PAD).sum()
-    loss = F.kl_div(log_probs, wanted, reduction="sum") / count
+    loss = F.kl_div(log_probs, target_probs, reduction="sum") / count
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()

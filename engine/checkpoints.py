@@ -111,9 +111,9 @@ def schedule(optimizer, scheduler):
 
 def drop_old(folder, config):
     """Keeps the newest, and the last `Config.checkpoints` that were made at evaluations."""
-    kept = at_evaluations(folder, config)[-config.checkpoints :]
+    newest = at_evaluations(folder, config)[-config.checkpoints :]
     for old in find_checkpoints(folder)[:-1]:
-        if old not in kept:  # renamed first: half a folder must not count as a checkpoint
+        if old not in newest:  # renamed first: half a folder must not count as a checkpoint
             shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
 
 
@@ -136,12 +136,12 @@ def load_moments(path, model, optimizer):
     """
     stored = read_tensors(path)
     parameters = dict(model.named_parameters())
-    wanted = {"count": torch.zeros(())}
+    expected = {"count": torch.zeros(())}
     for name in stored:
         parameter = parameters.get(name.rpartition(".")[0])
         if parameter is not None:
-            wanted[name] = parameter if stored[name].dim() else torch.zeros(())
-    check_like(path, stored, wanted)
+            expected[name] = parameter if stored[name].dim() else torch.zeros(())
+    check_like(path, stored, expected)
     if stored.pop("count") != len(stored):
         raise InputError(f"{path}: is not whole. Take a whole copy of it, or train again")
     for name, tensor in stored.items():

@@ -77,14 +77,14 @@ def due(translator, thing):
     """The mean probability of each verb where the verb of `thing` is due."""
     model = translator.model
     ids = [translator.target.encode(verb)[0] for verb in VERBS]
-    found = []
+    probabilities = []
     for who, before in DUE.items():
         src = [*translator.source.encode(f"{who} play {thing} every day."), EOS]
         batch = Batch.collate([(src, [BOS, *translator.target.encode(before), EOS])])
         batch = batch.to(next(model.parameters()).device)
         logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, -1]
-        found.append(logits.softmax(dim=-1)[ids])
-    means = torch.stack(found).mean(dim=0).tolist()
+        probabilities.append(logits.softmax(dim=-1)[ids])
+    means = torch.stack(probabilities).mean(dim=0).tolist()
     return {verb: round(mean, 4) for verb, mean in zip(VERBS, means)}
 
 

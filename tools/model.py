@@ -71,11 +71,11 @@ def check():
     differ = []
     if made["train.tsv"] != file_digest(DATA / "train.tsv"):
         differ.append("another train.tsv")
-    wanted = asdict(replace(RunConfig.preset("small"), dtype="float32"))
+    expected = asdict(replace(RunConfig.preset("small"), dtype="float32"))
     differ += [
-        f"{name} {value} instead of {wanted[name]}"
+        f"{name} {value} instead of {expected[name]}"
         for name, value in asdict(config).items()
-        if value != wanted[name]
+        if value != expected[name]
     ]
     if differ:
         print(f"the model in the box was made with {', '.join(differ)}: make run, then make model")

@@ -25,9 +25,9 @@ from grading import FOLDED, tagged
 def without_solutions(name, text):
     """A notebook's text without solutions, outputs and what the last run has left behind."""
     notebook = nbformat.reads(text, as_version=4)
-    kept = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
-    holes = tagged(kept, "exercise")
-    if len(notebook.cells) - len(kept) != len(holes):
+    cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
+    holes = tagged(cells, "exercise")
+    if len(notebook.cells) - len(cells) != len(holes):
         raise CopyError(
             f"{name}: a folded solution is wanted for each of its {len(holes)} exercises"
         )
@@ -36,12 +36,12 @@ def without_solutions(name, text):
             raise CopyError(
                 f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
             )
-    for cell in kept:
+    for cell in cells:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
         if cell.cell_type == "code":
             cell.outputs = []
             cell.execution_count = None
-    notebook.cells = kept
+    notebook.cells = cells
     return nbformat.writes(notebook) + "\n"
 
 
@@ -61,7 +61,7 @@ def write_copy(out, in_language=lambda name, text: text):
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
-            if name in CHANGES or name.endswith((".ipynb", ".md", ".js")):
+            if name in CHANGES or name.endswith((".ipynb", ".md", ".js", "utils.py", "words.json")):
                 text = changed(name, path.read_text(encoding="utf-8"))
                 text = without_solutions(name, text) if name.endswith(".ipynb") else text
                 text = in_language(name, text)

@@ -156,9 +156,9 @@ def table_rows(path, config):
             ]
             if None in columns:
                 columns = ", ".join(table.column_names)
-                wanted = " and ".join(side[2] for side in names)
+                expected = " and ".join(side[2] for side in names)
                 raise InputError(
-                    f"{path}: has the columns {columns}, not {wanted}, alone or in `translation`"
+                    f"{path}: has the columns {columns}, not {expected}, alone or in `translation`"
                 )
             for column in columns:
                 if not is_text(table[column].type):

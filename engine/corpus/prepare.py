@@ -279,9 +279,9 @@ def fill(folder, work, data, config, workers, tokenizers):
     for split in splits:
         texts = work / f"{split}.texts"
         result = folder / split
-        kept = encode_split(result, texts, keep[split], config, workers)
-        check_kept(data, split, kept, config)
-        report[split] |= {TOKENS: int(keep[split].sum()) - kept, "kept": kept}
+        count = encode_split(result, texts, keep[split], config, workers)
+        check_kept(data, split, count, config)
+        report[split] |= {TOKENS: int(keep[split].sum()) - count, "kept": count}
         report["contents"][split] = digest(sorted(result.iterdir()))
     return report
 

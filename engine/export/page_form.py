@@ -219,7 +219,7 @@ def compare(translator, file, sentences):
     except ImportError:
         raise InputError("mini-racer is not installed. Try: pip install mini-racer") from None
     with torch.inference_mode():
-        wanted = [reference_results(translator, sentence) for sentence in sentences]
+        expected = [reference_results(translator, sentence) for sentence in sentences]
     with MiniRacer() as engine:  # else its threads may keep the program from ending
         engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
         engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
@@ -228,7 +228,7 @@ def compare(translator, file, sentences):
         except JSEvalException as error:
             message = str(error).splitlines()[0]
             raise InputError(differs(f"its engine says: {message}")) from None
-    for sentence, ours, theirs in zip(sentences, wanted, results):
+    for sentence, ours, theirs in zip(sentences, expected, results):
         for what, value in ours.items():
             if not close(value, theirs[what]):
                 raise InputError(differs(f"{what} of {sentence!r}"))

@@ -305,8 +305,8 @@ def cache_steps(tokens):
     for row, name in ((0, "no cache"), (1, "cache")):
         for step, axis in enumerate(axes[row]):
             for position in range(step + 1):
-                kept = row == 1 and position < step
-                colour = "#CCCCCC" if kept else COLOURS["dev"]
+                shown = row == 1 and position < step
+                colour = "#CCCCCC" if shown else COLOURS["dev"]
                 axis.add_patch(plt.Rectangle((position, 0), 0.9, 1, color=colour))
                 middle = dict(ha="center", va="center", fontsize=13 if position else 10)
                 axis.text(position + 0.45, 0.5, tokens[position], **middle)

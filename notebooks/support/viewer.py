@@ -57,8 +57,8 @@ class AttentionViewer(anywidget.AnyWidget):
         data, described = picture(axis.figure, f"Attention map, words by words: {title}")
         plt.close(axis.figure)
         # for a page, where the viewer needs no kernel; in metadata no two runs are compared
-        kept = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
-        described["image/png"]["viewer"] = json.dumps(kept, ensure_ascii=False)
+        state = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
+        described["image/png"]["viewer"] = json.dumps(state, ensure_ascii=False)
         data["text/plain"] = f"AttentionViewer: {title}"
         return {**widget, **data}, {**metadata, **described}
 

@@ -106,9 +106,9 @@ def lines_of(fields, languages, length, longest):
         wrong = "must be a text or a list of texts" if "q" in fields else "is missing: give one"
         raise Refused(400, f"q {wrong}, as JSON or as a form (no multipart)")
     source, target = languages
-    for name, wanted in (("source", (source, "auto")), ("target", (target,))):
-        if fields.get(name, wanted[0]) not in wanted:
-            message = f"{name} must be {wanted[0]}: this model translates {source} into {target}"
+    for name, allowed in (("source", (source, "auto")), ("target", (target,))):
+        if fields.get(name, allowed[0]) not in allowed:
+            message = f"{name} must be {allowed[0]}: this model translates {source} into {target}"
             raise Refused(400, message)
     if fields.get("format", "text") != "text":
         raise Refused(400, "format must be text")
@@ -212,11 +212,11 @@ def raise_limit():
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_CONNECTIONS + 100  # files of its own
+        limit = MOST_CONNECTIONS + 100  # files of its own
         if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        if soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            limit = min(limit, hard)
+        if soft < limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return max(20, min(MOST_CONNECTIONS, soft - 100))
     except (ImportError, ValueError, OSError):  # Windows has no such limit
