@@ -1,5 +1,6 @@
 """Checkpoints of a run: weights, the optimizer's state and progress, whole or not at all."""
 
+import json
 import re
 import shutil
 from dataclasses import asdict, dataclass
@@ -101,11 +102,18 @@ def moments(model, optimizer):
 
 
 def schedule(optimizer, scheduler):
-    """What the next learning rates depend on, and whose state this and `moments` are."""
+    """What the next steps depend on besides `moments`, and whose state both are.
+
+    A scheduler may move more of a group than its learning rate, as OneCycleLR does.
+    """
+    groups = [
+        {key: value for key, value in group.items() if key != "params"}
+        for group in optimizer.param_groups
+    ]
     return {
         "kinds": [type(optimizer).__name__, type(scheduler).__name__],
         "scheduler": scheduler.state_dict(),
-        "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
+        "groups": json.loads(json.dumps(groups, default=float)),
     }
 
 
@@ -132,7 +140,7 @@ def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
 def load_moments(path, model, optimizer):
     """Fills the optimizer's state. Raises InputError unless it is that of this model's parameters.
 
-    A tensor is as large as its parameter, or a single number.
+    A tensor is as large as its parameter, or 1 wide where it holds one number for many.
     """
     stored = read_tensors(path)
     parameters = dict(model.named_parameters())
@@ -140,7 +148,8 @@ def load_moments(path, model, optimizer):
     for name in stored:
         parameter = parameters.get(name.rpartition(".")[0])
         if parameter is not None:
-            expected[name] = parameter if stored[name].dim() else torch.zeros(())
+            fits = fits_into(stored[name].shape, parameter.shape)
+            expected[name] = stored[name] if fits else parameter
     check_like(path, stored, expected)
     if stored.pop("count") != len(stored):
         raise InputError(f"{path}: is not whole. Take a whole copy of it, or train again")
@@ -150,8 +159,16 @@ def load_moments(path, model, optimizer):
         optimizer.state[parameter][key] = tensor.to(parameter.device)
 
 
+def fits_into(shape, whole):
+    """Whether a tensor of this shape, repeated where it is 1 wide, has the shape `whole`."""
+    if len(shape) > len(whole):
+        return False
+    ends = whole[len(whole) - len(shape) :]
+    return all(size in (1, full) for size, full in zip(shape, ends))
+
+
 def load_schedule(path, optimizer, scheduler):
-    """Fills the scheduler's state and the learning rates. Raises InputError for another's."""
+    """Fills the scheduler's state and the groups of parameters. Raises InputError for another's."""
     if not path.exists():
         raise InputError(f"{path}: missing. Of another version? Train again with --restart")
     ours = schedule(optimizer, scheduler)
@@ -161,16 +178,18 @@ def load_schedule(path, optimizer, scheduler):
             theirs, now = (" and ".join(kinds) for kinds in (stored["kinds"], ours["kinds"]))
             wrong = f"{theirs} wrote it, and notebook 14 makes {now} now"
             raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
-        rates = [float(rate) for rate in stored["learning_rates"]]
+        groups = stored["groups"]
         same = stored["scheduler"].keys() == ours["scheduler"].keys()
-        if not same or len(rates) != len(optimizer.param_groups) or not all(map(isfinite, rates)):
+        alike = [group.keys() for group in groups] == [group.keys() for group in ours["groups"]]
+        if not same or not alike or not all(isfinite(float(group["lr"])) for group in groups):
             raise ValueError
         scheduler.load_state_dict(stored["scheduler"])
     except (ValueError, TypeError, LookupError, AttributeError):
         hint = "Take a whole copy of it, or train again with --restart"
         raise InputError(f"{path}: damaged. {hint}") from None
-    for group, rate in zip(optimizer.param_groups, rates):
-        group["lr"] = rate
+    for group, values in zip(optimizer.param_groups, groups):
+        for key, value in values.items():
+            group[key] = tuple(value) if isinstance(group[key], tuple) else value
 
 
 def average(folder, config, weights):

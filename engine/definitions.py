@@ -24,7 +24,8 @@ def definitions(path):
     """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
     Of what they do: comments, docstrings and line ends are left out. All other statements but
-    imports have one digest together, under OTHER and the lesson's number.
+    imports have one digest together, under OTHER and the lesson's number. Of imports only those
+    count that may replace a definition: not those from PyTorch and Python's own library.
     """
     digests = {}
     other = []
@@ -38,10 +39,21 @@ def definitions(path):
                 digests[node.targets[0].id] = hashlib.sha256(value).hexdigest()[:16]
             elif not isinstance(node, ast.Import | ast.ImportFrom):
                 other.append(ast.unparse(node))
+            elif isinstance(node, ast.ImportFrom) and is_foreign(node.module or "."):
+                for alias in node.names:
+                    name = f"{alias.asname or alias.name}, imported by lesson {path.name[:2]}"
+                    origin = f"{node.module}.{alias.name}".encode()
+                    digests[name] = hashlib.sha256(origin).hexdigest()[:16]
     if other:
         text = "\n".join(other).encode()
         digests[OTHER + path.name[:2]] = hashlib.sha256(text).hexdigest()[:16]
     return digests
+
+
+def is_foreign(module):
+    """Whether it is a module of the course or of somebody else."""
+    root = module.partition(".")[0]
+    return root not in sys.stdlib_module_names and root not in ("torch", "regex", "tokenizers")
 
 
 def without_docstrings(tree):
@@ -89,7 +101,21 @@ def edited_names(numbers=TRANSLATING):
 
 def are_ours(*names):
     """Whether these definitions are the course's own: not edited, nor perhaps patched."""
-    return not any(name in names or name.startswith(OTHER) for name in edited_names(RECORDED))
+    edited = edited_names(RECORDED)
+    return not any(one.partition(", ")[0] in names or one.startswith(OTHER) for one in edited)
+
+
+# what exported programs have other forms of: how text becomes ids, and the searches
+REPLACED = {
+    "01": {"WordSegmenter", "CharacterSegmenter", "SubwordSegmenter", "Vocabulary", "Tokenizer"},
+    "10": {"length_limits", "next_logits", "greedy_search"},
+}
+
+
+def replaced_names():
+    """The edited definitions that an exported program would not follow, their names."""
+    names = [name for name in edited_names(("01", "10")) if name in REPLACED["01"] | REPLACED["10"]]
+    return names + [name for name in edited_names(("16",)) if name != "bleu"]
 
 
 def tell_unused(instead, *names):

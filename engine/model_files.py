@@ -161,7 +161,7 @@ def check_size(path, make):
     """
     weights = 0
     # an edited make_model may compute with numbers, which there are none of here
-    with torch.device("meta"), suppress(RuntimeError, NotImplementedError):
+    with torch.device("meta"), suppress(RuntimeError, NotImplementedError, TypeError):
         weights = sum(parameter.numel() for parameter in make().parameters())
     if path.is_file() and weights > path.stat().st_size:
         hint = "Take a whole copy of the run"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
+from engine.definitions import edited_names
 from engine.errors import InputError
 from utils import device
 
@@ -31,7 +32,11 @@ def processes():
         hint = f"Start torchrun with --nproc-per-node {gpus}"
         raise InputError(f"{here} processes on a machine with {gpus} GPU{'s'[: gpus > 1]}. {hint}")
     # the table of positions grows by itself: it is nothing to send, and lengths would differ
-    options = DistributedDataParallelKwargs(broadcast_buffers=False, gradient_as_bucket_view=True)
+    options = DistributedDataParallelKwargs(
+        broadcast_buffers=False,
+        gradient_as_bucket_view=True,
+        find_unused_parameters=bool(edited_names()),  # which costs time, and ours are all used
+    )
     on_cpu = device().type != "cuda"
     # the loss chooses the data type by itself
     return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])

@@ -72,7 +72,8 @@ class RunFolder:
         if Path(start).is_dir() or not (made.exists() and self.checkpoints()):
             return False
         begun = read_json(made).get("start")
-        return bool(begun) and begun["weights"] == str(Path(start) / "model.safetensors")
+        weights = Path(start) / "model.safetensors"
+        return bool(begun) and Path(begun["weights"]).resolve() == weights.resolve()
 
     def checkpoints(self):
         """The folders of its complete checkpoints, oldest first."""

@@ -142,7 +142,9 @@ class TrainingSession:
             old_start, new_start = (
                 start["weights"] if start else "random ones" for start in (begun, self.start)
             )
-            changed.append(f"the weights {old_start}, not {new_start}")
+            again = "as they were before they were trained again"
+            other = again if old_start == new_start else f"not {new_start}"
+            changed.append(f"the weights {old_start}, {other}")
         for kept, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
             if kept.vocabulary.tokens != given.vocabulary.tokens:
                 changed.append(f"another {side} vocabulary, so other training text")
@@ -197,7 +199,9 @@ class TrainingSession:
         def ask(*_):
             self.asked.append(True)
 
-        before = {number: signal.signal(number, ask) for number in numbers}
+        # nohup lets SIGHUP be ignored
+        heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, ask) for number in heard}
         pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures of the bar
         bar = tqdm(
             total=self.config.steps,

@@ -37,7 +37,8 @@ class WrappedLoss(BatchLossInParts):
         if len(parts) == 1:
             loss, count = self.loss_of_rows(batch)
         elif torch.is_grad_enabled():
-            loss, count = LossInParts.apply(self.loss_of_rows, parts, *self.model.parameters())
+            trained = [one for one in self.model.parameters() if one.requires_grad]
+            loss, count = LossInParts.apply(self.loss_of_rows, parts, *trained)
         else:
             loss, count = map(sum, zip(*map(self.loss_of_rows, parts)))
         if processes().num_processes > 1:

@@ -59,6 +59,16 @@ def test_in_parts_and_chunks_the_loss_and_its_gradients_are_the_same(places, par
     assert_same_loss(random_model(0), replace(TINY, grad_accum_steps=parts))
 
 
+def test_a_frozen_table_stays_out_of_the_gradients_in_parts():
+    model = random_model(0)
+    model.src_embedding.lookup.weight.requires_grad_(False)
+    batch_loss = WrappedLoss(model, LabelSmoothing(0), replace(TINY, grad_accum_steps=2))
+    loss, _ = batch_loss(random_batch(1, [5, 4], [6, 5]))
+    loss.backward()
+    assert model.src_embedding.lookup.weight.grad is None
+    assert model.decoder.norm.weight.grad.abs().sum() > 0
+
+
 def test_an_edited_loss_is_computed_as_a_whole_whatever_the_batch(monkeypatch):
     """In parts its own forward would not be called."""
     monkeypatch.setattr(wrapped_loss, "most_logits", lambda: 12)

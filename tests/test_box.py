@@ -103,7 +103,26 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
     assert not definitions.are_ours("MultiHeadAttention")  # which that code may have patched
     lesson.write_text(text, encoding="utf-8")
     lesson.with_name("16_translation-Copy1.ipynb").unlink()
+    (lesson,) = (course / "notebooks").glob("10_*.ipynb")
+    text = lesson.read_text(encoding="utf-8")
+    imported = text.replace("from notebooks.encoder import Encoder", "from mine import Encoder")
+    lesson.write_text(imported, encoding="utf-8")
     definitions.edited_names.cache_clear()
+    assert definitions.edited_names() == ["Encoder, imported by lesson 10"]
+    assert definitions.are_ours("Decoder") and not definitions.are_ours("Encoder")
+    lesson.write_text(text, encoding="utf-8")
+    definitions.edited_names.cache_clear()
+
+
+def test_edits_that_no_export_follows_have_names(monkeypatch):
+    edited = {"01": ["TOKEN", "Vocabulary"], "10": ["Generator", "next_logits"]}
+    edited["16"] = ["bleu", "ALPHA"]
+
+    def names(numbers):
+        return [name for number in numbers for name in edited[number]]
+
+    monkeypatch.setattr(definitions, "edited_names", names)
+    assert definitions.replaced_names() == ["Vocabulary", "next_logits", "ALPHA"]
 
 
 @pytest.mark.parametrize(

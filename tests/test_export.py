@@ -1,6 +1,7 @@
 """Exported folders: the same ids and translations where neither the course nor PyTorch is."""
 
 import asyncio
+import copy
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import unicodedata
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from dataclasses import asdict
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
@@ -30,18 +32,22 @@ import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
-from engine.export import ctranslate2_form, proof
+from engine.export import proof
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.export.shipped import serve as serve_program
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from engine.export.tokenizer_files import export_tokenizer, names
+from engine.files import write_json
+from engine.model_files import save_tokenizer, weights_of, write_tensors
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
-from notebooks import transformer, translation
+from engine.translator import Translator
+from notebooks import translation
 from notebooks.data_preparation import (
+    EOS,
     TOKEN,
     UNK,
     CharacterSegmenter,
@@ -256,11 +262,8 @@ def test_what_an_export_is_tried_on(monkeypatch):
 def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     """Each form has a search of its own, which follows no edit."""
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
-    for form in ("onnx", "page"):
-        with pytest.raises(InputError, match="would translate|beam of '"):
-            export(BOX, tmp_path / form, form) if form == "onnx" else export_page(
-                BOX, tmp_path / form
-            )
+    with pytest.raises(InputError, match="would translate"):
+        export(BOX, tmp_path / "onnx", "onnx")
     monkeypatch.setattr(CharacterSegmenter, "join", lambda self, tokens: " ".join(tokens))
     with pytest.raises(InputError, match="with a beam of 1"):
         export(BOX, tmp_path / "ctranslate2", "ctranslate2")
@@ -270,19 +273,60 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be split without this project"):
         export(BOX, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
-    limits = transformer.length_limits
-    monkeypatch.setattr(transformer, "length_limits", lambda *given: limits(*given).clamp(max=22))
-    with pytest.raises(InputError, match="with a beam of 1"):
-        export(BOX, tmp_path / "ctranslate2", "ctranslate2")
-    monkeypatch.undo()
     monkeypatch.setattr(PositionwiseFeedForward, "forward", branching)
     with pytest.raises(InputError, match="no form for"):
         export(BOX, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
-    monkeypatch.setattr(ctranslate2_form, "edited_names", lambda numbers: ["pick"])
-    with pytest.raises(InputError, match="no edit of pick"):
-        export(BOX, tmp_path / "ctranslate2", "ctranslate2")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_export_has_another_form_of_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(proof, "replaced_names", lambda: ["ALPHA", "Vocabulary"])
+    for form, name in (("ctranslate2", "ALPHA"), ("onnx", "Vocabulary")):
+        with pytest.raises(InputError, match=f"follows no edit of {name}"):
+            export(BOX, tmp_path / form, form)
+    with pytest.raises(InputError, match="follows no edit of Vocabulary"):
+        export_page(BOX, tmp_path / "page")
+    assert list(tmp_path.iterdir()) == []
+
+
+def exported_model(folder, name):
+    """The `Model` of an exported folder's run.py."""
+    program = f"import sys; sys.path.insert(0, {str(folder)!r}); from run import Model; {name}"
+    done = run_python("-c", program)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx"])
+def test_a_model_that_writes_nothing_and_one_of_long_inputs_are_exported(form, tmp_path):
+    """EOS may come first, and a table of positions grows."""
+    torch.manual_seed(0)
+    box = load_pretrained()
+    config = replace(box.config, num_layers=1, d_model=16, d_ff=32, num_heads=2, max_length=600)
+    model = make_model(config, len(box.source), len(box.target)).eval()
+    with torch.no_grad():
+        model.tgt_embedding.lookup.weight[EOS] *= 9
+        model.decoder.norm.bias.copy_(model.tgt_embedding.lookup.weight[EOS])
+    run = tmp_path / "run"
+    run.mkdir()
+    write_json(run / "config.json", asdict(config))
+    for side, tokenizer in (("src", box.source), ("tgt", box.target)):
+        save_tokenizer(tokenizer, run / f"vocabulary.{side}.json")
+    write_tensors(run / "model.safetensors", weights_of(model))
+    assert Translator.load(run).translate(["We play."], beam_size=1) == [""]
+    export(run, tmp_path / form, form)
+    long = " ".join(["play"] * 598)
+    written = f"print(Model().translate([{long!r}, 'We play.'], beam_size=1))"
+    assert exported_model(tmp_path / form, written).strip() == "['', '']"
+
+
+def test_a_layer_without_a_bias_is_refused_in_one_line(tmp_path, monkeypatch):
+    box = load_pretrained()
+    model = copy.deepcopy(box.model)
+    model.encoder.layers[0].feed_forward.outer.bias = None
+    with pytest.raises(InputError, match="in a way that CTranslate2 has no place for"):
+        export_ctranslate2(box.config, box.source, box.target, model, tmp_path)
 
 
 def test_words_are_joined_as_here(folders, pairs, monkeypatch):

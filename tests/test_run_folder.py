@@ -18,7 +18,7 @@ import pytest
 import torch
 from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
 import train
 from engine import loading, training_run
@@ -98,6 +98,8 @@ def warmed_up(optimizer):
         (partial(torch.optim.Adam, lr=2e-3, amsgrad=True), warmed_up),
         (partial(torch.optim.SGD, lr=0.1), warmed_up),
         (partial(torch.optim.SGD, lr=0.1, momentum=0.9), partial(CosineAnnealingLR, T_max=8)),
+        (torch.optim.Adam, partial(OneCycleLR, max_lr=0.01, total_steps=9)),  # moves betas, too
+        (partial(torch.optim.Adafactor, lr=0.1), warmed_up),  # a row and a column for a matrix
     ],
 )
 def test_another_optimizer_and_schedule_are_resumed(
@@ -197,6 +199,17 @@ def test_a_signal_between_evaluations(small_data, straight, tmp_path, monkeypatc
         signal_before(patch, getattr(signal, number), 2)
         run_training(small_data, CONFIG, tmp_path)
     run_training(small_data, CONFIG, tmp_path)
+    assert_same_run(straight, tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGHUP")
+def test_under_nohup_a_closed_terminal_stops_nothing(small_data, straight, tmp_path, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        signal_before(monkeypatch, signal.SIGHUP, 2)
+        run_training(small_data, CONFIG, tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert_same_run(straight, tmp_path)
 
 

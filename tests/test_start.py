@@ -1,6 +1,8 @@
 """Going on with other data: `--start RUN`."""
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from conftest import DATA, TINY, assert_same_run, read_records
@@ -75,6 +77,19 @@ def test_settings_that_change_weights_are_refused(finished_run, other_data, tmp_
     with pytest.raises(InputError, match=f"Leave --{name.replace('_', '-')} out"):
         run_training(other_data, config, tmp_path / "new", start=finished_run)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_start_that_was_trained_again_is_told_so(finished_run, other_data, tmp_path):
+    start, run = shutil.copytree(finished_run, tmp_path / "start"), tmp_path / "run"
+    run_training(other_data, CONFIG, run, start=start)
+    path = start / "model.safetensors"
+    tensors = {name: tensor + 1 for name, tensor in read_tensors(path).items()}
+    write_tensors(path, tensors)
+    with pytest.raises(InputError, match="as they were before they were trained again"):
+        run_training(other_data, CONFIG, run, start=start)
+    shutil.rmtree(start)
+    there = Path(os.path.relpath(start))  # gone, and named otherwise
+    assert RunFolder(run).goes_on_without(there)
 
 
 def test_a_run_does_not_start_with_itself(finished_run, other_data):

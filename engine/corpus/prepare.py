@@ -65,7 +65,8 @@ from utils import ROOT
 
 # what prepared data depend on besides files and settings: edit it, and they are prepared anew
 CODE = [NOTEBOOKS / "01_data_preparation.ipynb", ROOT / "engine" / "plain_text.py",
-        ROOT / "engine" / "text_files.py", *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
+        ROOT / "engine" / "text_files.py", ROOT / "engine" / "languages.py",
+        *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
 FOLDER = ROOT / "data_large"
 PREPARED = FOLDER / "prepared"
 BLOCK_LINES = 1_000  # lines that a process cleans, and encodes, at a time

@@ -31,7 +31,7 @@ def write_settings(folder, form, translator):
         "form": form,
         "languages": {code: name_of(code) for code in (config.src, config.tgt)},
         "max_length": config.max_length,
-        "alpha": translator.alpha,
+        "alpha": translator.alpha if form == "onnx" else None,
         "join": "words" if has_spaces(translator.target.segmenter) else "tokens",
         "files": {path.name: file_digest(path) for path in files if path.name != "settings.json"},
     }

@@ -16,6 +16,7 @@ from torch import nn
 from torch.export import Dim
 
 from engine.errors import InputError
+from engine.export.proof import refuse_replaced
 from notebooks.data_preparation import causal_mask, padding_mask
 
 
@@ -77,7 +78,10 @@ def export_onnx(config, source, target, model, folder, int8=False):
     Raises InputError when a library for it is not installed.
     """
     check_installed()
+    refuse_replaced("ONNX Runtime's program", followed=("ALPHA",))
     model = model.cpu().eval()
+    # its table of positions becomes a constant: as long as any input or translation
+    model.positions(torch.zeros(1, config.max_length + 2, config.d_model))
     attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
     for part in attentions:
         part.keep_weights = True

@@ -14,7 +14,7 @@ import torch
 
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
-from engine.export.proof import LONG, made_up_sentences
+from engine.export.proof import LONG, made_up_sentences, refuse_replaced
 from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
@@ -63,6 +63,7 @@ def export_page(run, out):
     """
     out = Path(out)
     check_place(out)
+    refuse_replaced("the page", followed=("ALPHA",))
     translator = Translator.load(run, device="cpu")
     check_form(translator)
     round_weights(translator.model)

@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 
-from engine.definitions import edited_names
+from engine.definitions import edited_names, replaced_names
 from engine.errors import InputError
 from engine.plain_text import one_line
 from notebooks.data_preparation import CONTROL_TOKENS
@@ -13,6 +13,14 @@ SENTENCES = 40
 LONG = 20  # tokens
 # texts as people write them, which an edited segmenter may read otherwise
 CHANGES = (str, str, str.upper, str.title, "{} 1979, it’s 3.5kg".format, "ΜΑΚΡΎΣ İ ﬁ {}".format)
+
+
+def refuse_replaced(form, followed=()):
+    """Raises InputError for an edit that no exported program of this form would follow."""
+    for name in replaced_names():
+        if name not in followed:
+            message = f"{form} has a search and tokenizers of its own and follows no edit of {name}"
+            raise InputError(f"{message}. Take that back, or use translate.py --serve")
 
 
 def made_up_sentences(tokenizer, max_length):
@@ -37,7 +45,7 @@ def prove(translator, folder, beam_sizes):
     for size in beam_sizes:
         if size > 1:  # a beam's long sentences cost minutes where there is no cache
             texts = [text for text in texts if translator.source_length(text) < LONG]
-        expected = translator.translate(texts, beam_size=size)
+        expected = [*map(one_line, translator.translate(texts, beam_size=size))]
         command = [sys.executable, "-X", "utf8", folder / "run.py", "--beam-size", str(size)]
         done = subprocess.run(
             command, input="\n".join(texts), capture_output=True, encoding="utf-8"

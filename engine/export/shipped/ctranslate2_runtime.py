@@ -12,9 +12,12 @@ class Engine:
         self.target = target
 
     def search(self, rows, limits, beam_size, alpha):
-        """The ids of a translation for each row of ids, without EOS."""
+        """The ids of a translation for each row of ids, without EOS. It uses no alpha."""
         names = [[self.source.id_to_token(number) for number in row] for row in rows]
         results = self.engine.translate_batch(
-            names, beam_size=beam_size, max_decoding_length=max(limits)
+            names,
+            beam_size=beam_size,
+            min_decoding_length=0,  # a translation may be empty
+            max_decoding_length=max(limits),
         )
         return [[*map(self.target.token_to_id, result.hypotheses[0])] for result in results]
