@@ -1,17 +1,28 @@
 """The course in another language: in step with the English, and a course that runs."""
 
+import ast
+import json
 import re
 import shutil
 from functools import partial
 
 import autocorrect_py
 import catalogue
+import catalogue_code
 import grade
 import grading
 import nbformat
 import pytest
 import student
+import translated_copy
+from catalogue_outputs import number_patterns
 from conftest import NOTEBOOKS, ROOT, run_python
+
+from engine.definitions import without_docstrings
+from notebooks.support.words import in_language as written
+
+THREE_WORDS = re.compile("[a-z]{2,} [a-z]{2,} [a-z]{2,}")
+CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def test_no_catalogue_differs_in_what_must_be_alike():
@@ -23,8 +34,67 @@ def test_no_catalogue_differs_in_what_must_be_alike():
 
 def test_blocks_are_all_of_a_text():
     for name in set(catalogue.sources().values()) - {catalogue.SITE[0]}:
-        for text in catalogue.markdown(name, (ROOT / name).read_text(encoding="utf-8")):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if name.endswith(".md"):
+            every = [text]
+        else:
+            cells = nbformat.reads(text, as_version=4).cells if name.endswith(".ipynb") else []
+            every = [cell.source for cell in cells if cell.cell_type == "markdown"]
+        for text in every:
             assert "\n\n".join(catalogue.blocks(text)) == text.strip("\n"), name
+
+
+@pytest.mark.parametrize(
+    "source, text",
+    [
+        ("x = 1  # one of them", "one of them"),
+        ("# one line\n# and another\nx = 1", "one line and another"),
+        ('def f():\n    """What it does.\n\n    And how.\n    """', "What it does.\n\nAnd how."),
+        ('@check("Exercise 1")\ndef _():\n    pass', "Exercise 1"),
+        (
+            '@check("1")\ndef _():\n    assert x, f"it is {x[\'a\']:.2f}, not one"',
+            "it is {x['a']:.2f}, not one",
+        ),
+        (
+            '@check("1")\ndef _():\n    hint = "too " "long"\n    assert x, hint',
+            "too long",
+        ),
+        (
+            '@check("1")\ndef _():\n    hints = {"too long": f("data here")}\n'
+            "    for hint, other in hints.items():\n        assert x != other, hint",
+            "too long",
+        ),
+    ],
+)
+def test_what_is_read_in_code_is_translated_and_nothing_else(source, text):
+    assert catalogue_code.code_messages(source) == [text]
+    other = f"{text} indeed"
+    written = catalogue_code.translated_code(source, {text: other})
+    assert catalogue_code.code_messages(written) == [other]
+    data = 'show("some data", label="a name")\n#| export\nassert x, "no check"'
+    assert catalogue_code.code_messages(data) == []
+
+
+def test_code_is_the_same_when_all_of_its_words_are_others():
+    for path in NOTEBOOKS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                messages = catalogue_code.code_messages(cell.source)
+                words = {text: text.replace("the ", "这个，") for text in messages}
+                written = catalogue_code.translated_code(cell.source, words)
+                ours, theirs = (computed(source) for source in (cell.source, written))
+                assert ours == theirs, path
+                assert catalogue_code.code_messages(written) == list(map(words.get, messages))
+
+
+def computed(source):
+    """What a cell does: its code less docstrings, and less the texts of a check."""
+    tree = without_docstrings(ast.parse(source))
+    hints = catalogue_code.hints(tree)
+    for node, *_ in hints:
+        node.__dict__.update(vars(ast.Constant("")))
+        node.__class__ = ast.Constant
+    return ast.unparse(tree)
 
 
 def test_chinese_is_set_as_chinese_is_set():
@@ -86,6 +156,28 @@ def test_a_language_is_a_folder(course):
     assert catalogue.in_language("xx", "other.md", "other") == "other"
 
 
+def test_a_number_in_a_picture_may_be_another_one():
+    texts = ["layer 1, head 2 of 4", "step"]
+    words = {"layer 1, head 2 of 4": "4 头中第 2 头，第 1 层", "step": "步"}
+    patterns = number_patterns(texts, words)
+    assert written("layer 3, head 7 of 8", patterns) == "8 头中第 7 头，第 3 层"
+    assert written("step", patterns) == "步"
+    twice = number_patterns(["layer 1, head 1"], {"layer 1, head 1": "第 1 层，第 1 个头"})
+    assert written("layer 1, head 3", twice) == "第 1 层，第 3 个头"
+    assert written("other 3", patterns) == "other 3"
+
+
+def test_no_english_sentence_is_left():
+    """In prose, pictures, hints, docstrings and comments; but for examples of English."""
+    for name in catalogue.sources():
+        entries = [one for one in catalogue.read("zh_CN", name) if not one.obsolete]
+        sentences = [one for one in entries if THREE_WORDS.search(one.msgid)]
+        left = [one.msgid for one in sentences if not CHINESE.search(one.msgstr)]
+        examples = [one.msgid for one in sentences if one.tcomment == "example"]
+        assert set(left) <= set(examples), name
+        assert len(examples) < 5
+
+
 def test_what_is_missing_is_counted_and_what_is_wrong_refused(course, monkeypatch, capsys):
     monkeypatch.setattr(catalogue, "front_pages", lambda language: {})
     catalogue.update("xx")
@@ -129,23 +221,28 @@ def test_a_changed_block_is_looked_over_and_nothing_is_lost(course):
 def chinese(tmp_path_factory):
     """The course in Chinese, in a folder of its own."""
     folder = tmp_path_factory.mktemp("copy") / "chinese"
-    assert catalogue.write("zh_CN", folder) == []
+    assert translated_copy.write("zh_CN", folder) == []
     return folder
 
 
-def test_the_copy_differs_in_prose_alone(chinese):
+def test_the_copy_differs_in_what_is_read_alone(chinese):
     for path in NOTEBOOKS:
         ours, theirs = (nbformat.read(folder / "notebooks" / path.name, as_version=4).cells
                         for folder in (ROOT, chinese))  # fmt: skip
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs):
-            if one.cell_type == "code":
-                assert one.source == other.source
-                assert [shown.get("data", shown.get("text")) for shown in one.outputs] == [
-                    shown.get("data", shown.get("text")) for shown in other.outputs
-                ]
-            else:
+            if one.cell_type == "markdown":
                 assert not catalogue.is_message(one.source) or one.source != other.source
+                continue
+            assert computed(one.source) == computed(other.source)
+            before, after = (
+                [shown.get("data", shown.get("text")) for shown in cell.outputs]
+                for cell in (one, other)
+            )
+            if "check" in one.metadata.get("tags", ()):
+                assert re.fullmatch(r"练习 \d：(正确|还没有填写)\n", *after), path
+            else:
+                assert before == after
     viewer = (chinese / catalogue.VIEWER).read_text(encoding="utf-8")
     assert 'word("编码器")' in viewer and 'word("encoder")' not in viewer
     makefile = (chinese / "Makefile").read_text(encoding="utf-8")
@@ -161,7 +258,7 @@ def test_the_copy_runs_and_an_edit_in_it_survives_a_new_one(chinese, tmp_path):
     assert edited != text
     path.write_text(edited, encoding="utf-8")
     (copy / "train.py").unlink()
-    assert catalogue.write("zh_CN", copy) == ["notebooks/05_layer_norm.ipynb"]
+    assert translated_copy.write("zh_CN", copy) == ["notebooks/05_layer_norm.ipynb"]
     assert path.read_text(encoding="utf-8") == edited
     assert (copy / "train.py").exists()
     code = "from notebooks import layer_norm; print(layer_norm.__file__, layer_norm.EDITED)"
@@ -169,10 +266,38 @@ def test_the_copy_runs_and_an_edit_in_it_survives_a_new_one(chinese, tmp_path):
     assert done.stdout.split() == [str(path), "True"], done.stderr
 
 
+def test_the_copy_is_the_course_to_its_programs_and_passes_as_a_test(chinese, tmp_path):
+    copy = shutil.copytree(chinese, tmp_path / "chinese")
+    code = "from engine.definitions import edited_names; print(edited_names())"
+    done = run_python("-c", code, cwd=copy, PYTHONPATH=str(copy))
+    assert done.stdout.strip() == "[]", done.stderr
+    done = run_python(
+        "export.py", "--form", "page", "--out", "page", cwd=copy, PYTHONPATH=str(copy)
+    )
+    assert done.returncode == 0 and "edited" not in done.stderr, done.stderr
+    options = ("--nbval", "-p", "no:cacheprovider", "notebooks/03_positional_encoding.ipynb")
+    done = run_python("-m", "pytest", *options, cwd=copy, PYTHONPATH=str(copy))
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_a_stopped_call_has_written_is_no_edit(chinese, tmp_path):
+    copy = shutil.copytree(chinese, tmp_path / "chinese")
+    listed = copy / translated_copy.WRITTEN
+    digests = json.loads(listed.read_text(encoding="utf-8"))
+    digests["train.py"] = digests["README.md"] = "of an older version"  # stopped before it noted
+    listed.write_text(json.dumps(digests), encoding="utf-8")
+    assert translated_copy.write("zh_CN", copy) == []
+    listed.write_text("{", encoding="utf-8")
+    with pytest.raises(translated_copy.InputError, match="damaged"):
+        translated_copy.write("zh_CN", copy)
+    with pytest.raises(translated_copy.InputError, match="no such language"):
+        translated_copy.write("fr", tmp_path / "french")
+
+
 def test_a_folder_that_is_no_copy_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
-    with pytest.raises(catalogue.InputError, match="no copy of the course"):
-        catalogue.write("zh_CN", tmp_path / "mine")
+    with pytest.raises(translated_copy.InputError, match="no copy of the course"):
+        translated_copy.write("zh_CN", tmp_path / "mine")
 
 
 def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
@@ -187,9 +312,13 @@ def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
     exercise = grading.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
     path = place / "notebooks" / "05_layer_norm.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    (hole, *_) = grading.tagged(notebook.cells, "exercise")
-    hole.source = exercise.solution
+    first, second = grading.tagged(notebook.cells, "exercise")
+    grade.main([str(place), "--only", "05"])
+    assert "2 not filled yet" in capsys.readouterr().out  # its docstrings are Chinese
+    first.source = exercise.solution
+    second.source = second.source.replace("raise NotImplementedError", "return 7")
     nbformat.write(notebook, path)
-    grade.main([str(place)])
+    grade.main([str(place), "--only", "05"])
     message = capsys.readouterr().out
     assert re.search(r"05_layer_norm.*1.*right", message), message
+    assert re.search(r"05_layer_norm.*2.*not yet.*[\u4e00-\u9fff]{4}", message), message

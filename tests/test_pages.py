@@ -16,7 +16,7 @@ import pages as program
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import NOTEBOOKS, find_browser, start_with_ctrl_c
+from conftest import NOTEBOOKS, ROOT, find_browser, start_with_ctrl_c
 from fontTools.ttLib import TTFont
 from grading import FOLDED, exercises
 from pages_text import drawing_cells, to_mathml, with_chinese_marked
@@ -489,3 +489,19 @@ def test_without_scripts_nothing_else_is_missing(open_page):
     expect(page.locator("figure img").first).to_be_visible()
     page.locator(".drawn summary").first.click()
     expect(page.locator(".drawn .highlight").first).to_be_visible()
+
+
+def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "EXECUTED", tmp_path)
+    name = "notebooks/03_positional_encoding.ipynb"
+    text = (ROOT / name).read_text(encoding="utf-8")
+    chinese = program.Edition("zh-CN", "中文", "zh/", "zh_CN")
+    written = chinese.text(name, text)
+    executed = nbformat.reads(written, as_version=4)
+    executed.metadata["executed"] = "here"
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(executed, tmp_path / name)
+    assert '"executed": "here"' in chinese.text(name, text)
+    executed.cells[0].source += " An edit."
+    nbformat.write(executed, tmp_path / name)
+    assert chinese.text(name, text) == written  # not of this course

@@ -12,6 +12,7 @@ from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
 from notebooks.support import course_map, pictures
+from notebooks.support import words as copys_words
 from notebooks.support.viewer import AttentionViewer
 
 
@@ -61,6 +62,33 @@ def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     assert about["width"] == round(width / pictures.DENSITY)
     viewer.head = 2
     assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
+
+
+def test_a_figure_speaks_the_language_of_its_copy(monkeypatch):
+    patterns = {
+        "layer {}, head {}": "第 {0} 层第 {1} 头",
+        "step": "步",
+        "before": "之前",
+        "after": "之后",
+        "Two lines": "两条线",
+    }
+    monkeypatch.setattr(copys_words, "words", lambda: patterns)
+    monkeypatch.setattr(pictures, "words", lambda: patterns)
+    axis = pictures.plt.subplots()[1]
+    axis.plot([0, 1], label="before")
+    axis.plot([1, 0], label="play")
+    axis.legend()
+    axis.set(title="layer 3, head 12", xlabel="step")
+    axis.set_yticks([0, 1], ["after", "piano"])
+    _, metadata = pictures.picture(axis.figure, "Two lines")
+    about = metadata["image/png"]
+    assert about["alt"] == "两条线"
+    assert set(about["texts"]) == {"play", "piano"}
+    shown = [label.get_text() for label in axis.get_yticklabels()]
+    assert (axis.get_title(), axis.get_xlabel()) == ("第 3 层第 12 头", "步")
+    assert shown == ["之后", "piano"]
+    assert axis.get_legend().get_texts()[0].get_text() == "之前"
+    pictures.plt.close(axis.figure)
 
 
 def test_the_panels_of_a_run_stand_on_one_scale_of_steps():

@@ -468,3 +468,8 @@ def rms_norm(*given):
         for number in filter(is_alive, [grader.pid, *left]):
             os.kill(number, signal.SIGKILL)
         grader.wait()
+
+
+def test_magics_that_run_their_cell_are_left_out_of_an_answer():
+    assert [node.name for node in grading.statements("%%time\ndef f():\n    return 1")] == ["f"]
+    assert grading.statements("%%html\n<b>text</b>")[0].value.func.attr == "run_cell_magic"

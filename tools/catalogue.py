@@ -1,10 +1,11 @@
 """The course in another language: its prose as gettext catalogues, `translations/LANGUAGE/*.po`.
 
-    python tools/catalogue.py update|check|write [LANGUAGE] [--complete]
+    python tools/catalogue.py update|check [LANGUAGE] [--complete]
 
-A message is a block of Markdown: a paragraph, a list, a table, a heading. Code, outputs and
-formulas that stand alone are the English notebook's. There is no second set of notebooks: a copy
-of the course in another language is made of the English one and the catalogue.
+A message is a block of Markdown (a paragraph, a list, a table, a heading), what is read in code
+(catalogue_code.py), or a text in a picture. What code prints and formulas that stand alone are the
+English notebook's. There is no second set of notebooks: a copy of the course in another language is
+made of the English one and the catalogue. Its pictures are English until it is executed.
 
 A block that is meant to differ, since it explains Chinese to those who read none, has "differs" in
 its translator's comment; it is not compared.
@@ -14,20 +15,25 @@ import argparse
 import difflib
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import nbformat
 import polib
+from catalogue_code import code_messages, translated_code
 from catalogue_faults import faults
-from copies import CHANGES, LEFT_OUT, changed, tracked_files
+from catalogue_outputs import described, number_patterns, pictured, verdict
+from copies import CHANGES, changed
 
-from engine.errors import InputError, run_command
-from engine.files import file_digest, write_json, write_whole
+from engine.errors import run_command
+from engine.files import write_whole
+from notebooks.support.course_map import labels
+from notebooks.support.words import in_language as written
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
+UTILS = "utils.py"  # what `check` says
+PICTURES = "notebooks/support/words.json"  # what stands in pictures, of all lessons
 PAGES = (
     "README.md",
     "docs/install.md",
@@ -88,7 +94,7 @@ def is_message(block):
 def sources():
     """{name of a catalogue: the path of its source from the root}: notebooks, then pages."""
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    names = [path.relative_to(ROOT).as_posix() for path in notebooks] + list(PAGES)
+    names = [path.relative_to(ROOT).as_posix() for path in notebooks] + [*PAGES, UTILS]
     return {catalogue_of(name): name for name in names} | {"site": SITE[0]}
 
 
@@ -98,12 +104,19 @@ def catalogue_of(name):
     return path.stem if path.suffix == ".ipynb" else "_".join(path.with_suffix("").parts)
 
 
-def markdown(name, text):
-    """The Markdown texts of a file, in their order: of a notebook's cells, or the one of a page."""
+def texts(name, text):
+    """The messages of a file, a list for each cell of a notebook."""
+    if name == UTILS:
+        return [code_messages(text)]
     if name.endswith(".md"):
-        return [text]
+        return [filter(is_message, blocks(text))]
     cells = nbformat.reads(text, as_version=4).cells
-    return [cell.source for cell in cells if cell.cell_type == "markdown"]
+    return [
+        code_messages(cell.source)
+        if cell.cell_type == "code"
+        else filter(is_message, blocks(cell.source))
+        for cell in cells
+    ]
 
 
 def messages(name):
@@ -117,20 +130,19 @@ def messages(name):
     versions = [text, changed(name, text)] if name in CHANGES else [text]
     positions = {}
     for version in versions:
-        for number, part in enumerate(markdown(name, version)):
-            for block in filter(is_message, blocks(part)):
+        for number, part in enumerate(texts(name, version)):
+            for block in part:
                 places = positions.setdefault(block, [])
                 places += [number] if number not in places else []
-    for about in described(nbformat.reads(text, as_version=4)) if name.endswith(".ipynb") else ():
-        positions.setdefault(about["alt"], [])
+    if name.endswith(".ipynb"):
+        for one in pictured(nbformat.reads(text, as_version=4)):
+            positions.setdefault(one, [])
     return positions
 
 
 def site_words():
     """{text: no places} of the words that the site itself says."""
-    from notebooks.support.course_map import MAP  # matplotlib, which nothing else here needs
-
-    return {one: [] for one in own_words(SITE) + [label for _, label, *_ in MAP]}
+    return {one: [] for one in own_words(SITE) + labels()}
 
 
 def own_words(files):
@@ -139,11 +151,14 @@ def own_words(files):
     return ["".join(groups) for text in texts for groups in WORD.findall(text)]
 
 
-def described(notebook):
-    """The metadata of the pictures that a notebook shows, whose "alt" is a text."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    described_outputs = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
-    return [about for about in described_outputs if "alt" in about]
+def picture_words(language):
+    """{text of a picture: its translation} with {} and {0} for numbers, of all lessons."""
+    patterns = number_patterns(labels(), translations(language, "site"))
+    for name, source in sources().items():
+        if source.endswith(".ipynb"):
+            texts = pictured(nbformat.read(ROOT / source, as_version=4))
+            patterns |= number_patterns(texts, translations(language, name))
+    return patterns
 
 
 def path_of(language, name):
@@ -170,13 +185,13 @@ def update(language):
     for name, source in sources().items():
         old = read(language, name)
         known = {entry.msgid: entry for entry in old}
-        wanted = messages(source)
-        left = [entry for text, entry in known.items() if text not in wanted and entry.msgstr]
+        current = messages(source)
+        left = [entry for text, entry in known.items() if text not in current and entry.msgstr]
         new = polib.POFile(wrapwidth=0)
         new.metadata = {"Language": language, "MIME-Version": "1.0",
                         "Content-Type": "text/plain; charset=utf-8",
                         "Content-Transfer-Encoding": "8bit"}  # fmt: skip
-        for text, numbers in wanted.items():
+        for text, numbers in current.items():
             entry = known.get(text) or entry_like(text, left)
             entry.obsolete = False
             entry.occurrences = [(source, str(number)) for number in numbers]
@@ -219,7 +234,11 @@ def translated(text, words):
 
 
 def in_language(language, name, text):
-    """The text of a file in a language: of a notebook or a page of `sources`, or of the viewer."""
+    """The text of a file in a language: of one of `sources`, of the viewer, or of PICTURES."""
+    if name == PICTURES:
+        return json.dumps(picture_words(language), ensure_ascii=False, indent=1) + "\n"
+    if name == UTILS:
+        return translated_code(text, translations(language, name.removesuffix(".py")))
     if name == VIEWER:
         words = translations(language, "site")
 
@@ -232,12 +251,20 @@ def in_language(language, name, text):
     words = translations(language, catalogue_of(name))
     if name.endswith(".md"):
         return translated(text, words) + "\n"
+    verdicts = translations(language, catalogue_of(UTILS))
     notebook = nbformat.reads(text, as_version=4)
+    notebook.metadata["language"] = language
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = translated(cell.source, words)
+        elif cell.cell_type == "code":
+            cell.source = translated_code(cell.source, words)
+        for output in cell.get("outputs", ()) if "check" in cell.metadata.get("tags", ()) else ():
+            lines = output.text.splitlines()
+            output.text = "".join(verdict(line, words, verdicts) + "\n" for line in lines)
+    patterns = number_patterns(pictured(notebook), words)
     for about in described(notebook):
-        about["alt"] = words.get(about["alt"], about["alt"])
+        about["alt"] = written(about["alt"], patterns)
     return nbformat.writes(notebook) + "\n"
 
 
@@ -281,56 +308,11 @@ def front_pages(language):
     }
 
 
-WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known
-OUTER = [  # a copy's Makefile uses the environment outside, with the copy's own notebooks
-    (r"^BIN := \.venv/bin$", "BIN := ../.venv/bin\nexport PYTHONPATH := $(CURDIR)"),
-    (r"^\.venv/\w+:.*\n(\t.*\n)+\n", ""),
-    (r"(?<=: )\.venv/(?=\w)", "../.venv/"),
-    (r"\n\Z", "\n../.venv/%:\n\t$(MAKE) -C .. .venv/$*\n"),
-]
-TEACHERS = (r"^## For teachers\n(.|\n)*?(?=^## )", "")  # of the README: its tools stay outside
-ALONE = tuple(name for name in LEFT_OUT if name != "notebooks/README.md")  # what stays outside
-
-
-def write(language, out):
-    """Writes the whole course in a language to the folder `out`; returns the files left alone.
-
-    Those are what a reader has changed since a copy was made there.
-    """
-    listed = out / WRITTEN
-    if out.exists() and not listed.exists():
-        raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
-    before = json.loads(listed.read_text(encoding="utf-8")) if out.exists() else {}
-    now = {}
-    left = []
-    for name in tracked_files(ALONE):
-        path = out / name
-        if path.exists() and file_digest(path) != before.get(name):
-            left.append(name)
-            now[name] = before.get(name)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, path)
-        if name.endswith((".ipynb", ".md", ".js")) or name == "Makefile":
-            text = path.read_text(encoding="utf-8")
-            patterns = [TEACHERS] if name == "README.md" else []
-            if name == "Makefile":
-                text = changed(name, text)
-                patterns = OUTER
-            for pattern, replacement in patterns:
-                text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-            write_whole(path, in_language(language, name, text))
-        now[name] = file_digest(path)
-    write_json(listed, now)
-    return left
-
-
 def main(arguments=None):
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("task", choices=("update", "check", "write"))
+    parser.add_argument("task", choices=("update", "check"))
     parser.add_argument("language", nargs="?", default="zh_CN")
-    parser.add_argument("--out", type=Path, help="where `write` writes the course")
     meaning = "`check` refuses blocks without a translation, and those to look over"
     parser.add_argument("--complete", action="store_true", help=meaning)
     given = parser.parse_args(arguments)
@@ -340,18 +322,11 @@ def main(arguments=None):
             write_whole(path, text)
         print(f"{given.language}: {empty} blocks without a translation, {fuzzy} to look over")
         return 0
-    if given.task == "check":
-        wrong, missing = check(given.language)
-        wrong += missing if given.complete else []
-        state = f"{len(missing) or 'no'} blocks to translate or look over"
-        print("\n".join(wrong) or f"{given.language}: nothing is wrong, {state}")
-        return 1 if wrong else 0
-    out = given.out or ROOT / "chinese"
-    left = write(given.language, out)
-    print(f"{out}: the course in {given.language}. In it: make lab")
-    for name in left:
-        print(f"left as you have changed it: {out / name}")
-    return 0
+    wrong, missing = check(given.language)
+    wrong += missing if given.complete else []
+    state = f"{len(missing) or 'no'} blocks to translate or look over"
+    print("\n".join(wrong) or f"{given.language}: nothing is wrong, {state}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -39,12 +39,12 @@ def faults(source, target, terms, forbidden=()):
     """
     problems = []
     for name, pattern in ALIKE_PARTS.items():
-        wanted, there = (
+        expected, translated = (
             numbers(text) if name == "numbers" else sorted(pattern.findall(text))
             for text in (source, target)
         )
-        if wanted != there:
-            problems.append(f"{name}: {difference(wanted, there)}")
+        if expected != translated:
+            problems.append(f"{name}: {difference(expected, translated)}")
     bare = QUOTED.sub(" | ", target)
     if english := LATIN_WORDS.search(bare):
         problems.append(f"English: {english[0]}")
@@ -58,12 +58,12 @@ def faults(source, target, terms, forbidden=()):
     return problems
 
 
-def difference(wanted, there):
+def difference(expected, translated):
     """What two sorted lists do not share."""
-    wanted = list(wanted)
-    there = list(there)
-    for one in list(wanted):
-        if one in there:
-            wanted.remove(one)
-            there.remove(one)
-    return f"{wanted} became {there}"
+    expected = list(expected)
+    translated = list(translated)
+    for one in list(expected):
+        if one in translated:
+            expected.remove(one)
+            translated.remove(one)
+    return f"{expected} became {translated}"

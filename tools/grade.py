@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import nbformat
-
 if __name__ == "__main__":  # a grading process imports the student's `notebooks`
     from engine.errors import run_command  # first: Ctrl-C is one line from here
 
@@ -28,7 +26,6 @@ from grading import (
     defined_elsewhere,
     exercises,
     not_importable,
-    other_cells,
     run_tasks,
     stop_all,
     stopping,
@@ -60,25 +57,24 @@ def grade(folder, notebooks=None):
     grades = []
     for path in notebooks or NOTEBOOKS:
         try:
-            tasks = answers(place, path)
+            tasks, course = answers(place, path)
         except Exception as error:  # a copy's file may be anything
             texts = [f"not graded. {error}"] * len(exercises(path))
         else:
-            texts = verdicts(place, path, tasks, refused)
+            texts = verdicts(place, tasks, course, refused)
         grades += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
     return grades
 
 
-def verdicts(place, path, tasks, refused):
+def verdicts(place, tasks, course, refused):
     """Yields the verdict on each task of a notebook; what is still the hole is not run."""
-    ours = exercises(path)
-    blank = [task.answer.split() == one.hole.split() for task, one in zip(tasks, ours)]
+    blank = [task.answer.split() == task.hole.split() for task in tasks]
     run = run_tasks(place, [task for task, empty in zip(tasks, blank) if not empty], refused)
-    course = other_cells(nbformat.read(path, as_version=4).cells) + [one.check for one in ours]
-    for task, one, empty in zip(tasks, ours, blank):
+    course += [task.check for task in tasks]
+    for task, empty in zip(tasks, blank):
         if not empty:
             yield next(run)
-        elif names := defined_elsewhere(task, one.hole, course):
+        elif names := defined_elsewhere(task, task.hole, course):
             yield f"not filled yet. Another cell defines {', '.join(names)}: it belongs here"
         else:
             yield "not filled yet"

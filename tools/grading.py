@@ -61,6 +61,7 @@ class Task(NamedTuple):
     notebook: str  # 05_layer_norm
     cells: list  # code in which the answer finds its imports, functions and classes
     answer: str
+    hole: str
     check: str
 
 
@@ -70,9 +71,26 @@ def tagged(cells, tag):
 
 
 @cache
-def exercises(path):
+def course_cells(path, language=None):
+    """The cells of a notebook of the course, as copies in this language have them."""
+    text = path.read_text(encoding="utf-8")
+    if language:
+        from catalogue import in_language  # which needs polib
+
+        text = in_language(language, f"notebooks/{path.name}", text)
+    return nbformat.reads(text, as_version=4).cells
+
+
+def language_of(notebook):
+    """The language that a copy's notebook was written in, or None, English."""
+    named = str(notebook.metadata.get("language", ""))
+    return named if (ROOT / "translations" / named / "terms.json").is_file() else None
+
+
+@cache
+def exercises(path, language=None):
     """The exercises of a notebook of the course, in their order."""
-    cells = nbformat.read(path, as_version=4).cells
+    cells = course_cells(path, language)
     every = []
     for number, cell in enumerate(cells):
         if tagged([cell], "exercise"):
@@ -96,6 +114,9 @@ def statements(source):
     # imported here, as tools/student.py needs nothing but nbformat
     from IPython.core.inputtransformer2 import TransformerManager
 
+    first, _, rest = source.lstrip().partition("\n")
+    if re.match("%%(time|timeit|capture|prun)\\b", first):  # it runs the cell, too
+        source = rest
     return ast.parse(TransformerManager().transform_cell(source)).body
 
 
@@ -297,7 +318,7 @@ def not_importable(folder):
     """{module: why}, of the notebooks of a copy whose export cells loop or end Python."""
     refused = {}
     check = "@check('')\ndef _():\n    pass"
-    tasks = [Task(path.stem, [], "", check) for path in NOTEBOOKS]
+    tasks = [Task(path.stem, [], "", "", check) for path in NOTEBOOKS]
     # `refused` goes to each new process, too
     for task, text in zip(tasks, run_tasks(folder, tasks, refused)):
         if not text.startswith(("right", "not yet. It stopped with")):  # else it came to its end
@@ -306,7 +327,7 @@ def not_importable(folder):
 
 
 def answers(folder, path):
-    """The tasks that a copy sets for one notebook of the course.
+    """The tasks that a copy sets for one notebook of the course, and the course's other cells.
 
     Raises an exception that says what is wrong with it.
     """
@@ -317,17 +338,19 @@ def answers(folder, path):
     if not copy.is_file():
         raise FileNotFoundError(f"{copy}: missing")
     try:
-        cells = nbformat.read(copy, as_version=4).cells
+        notebook = nbformat.read(copy, as_version=4)
     except Exception as error:  # a student's file may be anything
         wrong = f"cannot be read as a notebook ({error})"
         raise ValueError(f"{path.name} {wrong}: ask for it again") from None
-    ours = exercises(path)
-    theirs = [cell.source for cell in tagged(cells, "exercise")]
+    language = language_of(notebook)
+    ours = exercises(path, language)
+    theirs = [cell.source for cell in tagged(notebook.cells, "exercise")]
     if len(theirs) != len(ours):
         raise ValueError(
             f"cells tagged exercise: {len(theirs)} instead of {len(ours)}; "
             "restore the tags or the cells"
         )
     # checks import something, too
-    code = other_cells(cells) + [exercise.check for exercise in ours]
-    return [Task(path.stem, code, answer, one.check) for answer, one in zip(theirs, ours)]
+    code = other_cells(notebook.cells) + [exercise.check for exercise in ours]
+    tasks = [Task(path.stem, code, answer, *one[:2]) for answer, one in zip(theirs, ours)]
+    return tasks, other_cells(course_cells(path, language))

@@ -42,6 +42,7 @@ from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
+EXECUTED = ROOT / "chinese"  # as `make chinese EXECUTE=1` leaves it
 READMES = {
     "README.md": "readme.html",
     "docs/install.md": "install.html",
@@ -86,12 +87,25 @@ class Edition:
         return self.words.get(text, text)
 
     def text(self, name, text):
-        """The text of a file of the course."""
-        return in_language(self.language, name, text) if self.language else text
+        """The text of a file of the course; with its own pictures where a copy was executed."""
+        if not self.language:
+            return text
+        text = in_language(self.language, name, text)
+        executed = EXECUTED / name
+        if name.endswith(".ipynb") and executed.exists():
+            copy = executed.read_text(encoding="utf-8")
+            if sources_of(copy) == sources_of(text):
+                return copy
+        return text
 
     def anchor(self, heading):
         """The heading that this one is a translation of: anchors are the same in all languages."""
         return self.anchors.get(heading, heading)
+
+
+def sources_of(text):
+    """What stands in the cells of a notebook."""
+    return [cell.source for cell in nbformat.reads(text, as_version=4).cells]
 
 
 def named(block):
@@ -392,6 +406,8 @@ def main(arguments=None):
         site.rename(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{count} notebooks, {size / 1e6:.1f} MB: open {out / 'index.html'}")
+    if not EXECUTED.exists():
+        print("Pictures of the Chinese edition are English: `make chinese EXECUTE=1` draws its own")
     return 0
 
 

@@ -18,20 +18,20 @@ def without_widgets(notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             outputs = cell.outputs
-            kept = [o for o in outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
-            for output in kept:
+            shown = [o for o in outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
+            for output in shown:
                 output.get("data", {}).pop(WIDGET, None)
-            cell.outputs = kept
+            cell.outputs = shown
     return notebook
 
 
 def tidied(notebook):
     """The notebook as it is to be saved."""
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
-    kept = {"kernelspec", "language_info"}
+    fields = {"kernelspec", "language_info", "language"}
     # of a cell only the tags stay, not when it ran
     clear = ClearMetadataPreprocessor(
-        enabled=True, preserve_nb_metadata_mask=kept, preserve_cell_metadata_mask={"tags"}
+        enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask={"tags"}
     )
     notebook, _ = clear.preprocess(notebook, {})
     return without_widgets(notebook)

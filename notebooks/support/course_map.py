@@ -157,6 +157,12 @@ LESSONS = (
 ).split()
 
 
+def labels():
+    """All texts of the map and of the strip, each once; of a frame both halves, too."""
+    on_map = [text for _, label, *_ in MAP for text in (label, *label.split(": "))]
+    return list(dict.fromkeys(on_map + LESSONS))
+
+
 def course_strip(notebook):
     """The course as a row of lessons, this notebook's lit."""
     axis = plt.subplots(figsize=(10, 1.3))[1]

@@ -16,6 +16,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from engine.fonts import CHINESE, chinese_font
+from notebooks.support.words import in_language, texts_of, translate_figure, words
 from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
@@ -89,13 +90,17 @@ use_style()
 def picture(figure, alt):
     """Data and metadata of a figure that is displayed: a PNG that is sharp on dense screens too.
 
-    The metadata say its size on the page, in pixels, and a text for those who cannot see it.
+    The metadata say its size on the page, in pixels, a text for those who cannot see it, and what
+    stands in it, for translators.
     """
+    if words():
+        translate_figure(figure)
     drawn = Image.open(io.BytesIO(print_figure(figure, "png", dpi=DENSITY * figure.dpi)))
     width, height = (round(side / DENSITY) for side in drawn.size)
     png = in_few_colours(drawn)
     data = {"image/png": base64.b64encode(png).decode(), "text/plain": repr(figure)}
-    return data, {"image/png": {"alt": alt, "width": width, "height": height}}
+    about = {"alt": in_language(alt), "width": width, "height": height, "texts": texts_of(figure)}
+    return data, {"image/png": about}
 
 
 def in_few_colours(image):
@@ -244,6 +249,7 @@ ATTENDING = [
     ("play", "object"),
     ("decoder", "object"),
     ("decoder", "play"),
+    ("decoder", "others"),
 ]
 
 
@@ -259,7 +265,7 @@ def attention_closed(axis, closed, names, widths=None):
             "arrowstyle": "-|>",
             "color": COLOURS["wrong"] if shut else "#777777",
             "linestyle": ":" if shut else "-",
-            "lw": 1.6 if shut else widths[who, whom] if widths else 1.2,
+            "lw": 1.6 if shut else (widths or {}).get((who, whom), 1.2),
             "shrinkA": 8 if who == "decoder" else 20,
             "shrinkB": 10 if who == "decoder" else 24,
         }

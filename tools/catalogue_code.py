@@ -1,0 +1,190 @@
+"""What is read in code and computes nothing: comments, docstrings, hints of checks.
+
+A message is a whole docstring, the comments of lines that follow each other, the name of an
+exercise, or a text that its check may show; in an f-string the fields stand as they are written.
+"""
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from typing import NamedTuple
+
+WORDS = re.compile(r"[A-Za-z]{2,}[^\w]+[A-Za-z]{2,}|[a-z]{4}")
+ORDERS = re.compile(r"#\s*(\||noqa|fmt:|isort:|type:|%%)")  # comments that tools read
+WIDTH = 100  # columns of a line of comments; a Chinese character takes two
+
+
+class Place(NamedTuple):
+    """A message in a cell: where it begins and ends, in characters, and how it is written there."""
+
+    begin: int
+    end: int
+    text: str
+    written: object  # of a text, as source code
+
+
+def places(source):
+    """The messages of a cell in their order; none where it is no Python."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic
+        return []
+    lines = source.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+
+    def at(line, column):
+        """The place in the source of a column that is counted in bytes, as `ast` does."""
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    messages = [
+        Place(at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset), *rest)
+        for node, *rest in docstrings(tree) + hints(tree)
+    ]
+    messages += comments(source, starts)
+    return sorted(place for place in messages if WORDS.search(place.text))
+
+
+def docstrings(tree):
+    """(node, text, how it is written) of each docstring."""
+    owners = ast.FunctionDef | ast.ClassDef
+    nodes = [node for node in ast.walk(tree) if isinstance(node, owners)]
+    bodies = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
+    return [
+        (body.value, inspect.cleandoc(body.value.value), docstring_writer(body.col_offset))
+        for body in bodies
+    ]
+
+
+def docstring_writer(indent):
+    """How a docstring that begins at this column is written."""
+
+    def written(text):
+        lines = text.replace("\\", "\\\\").split("\n")
+        end = [""] if len(lines) > 1 else []  # the quotes stand on a line of their own
+        indented = [f"{' ' * indent}{line}" if line else "" for line in lines[1:]]
+        return '"""' + "\n".join([lines[0], *indented, *(" " * indent for _ in end)]) + '"""'
+
+    return written
+
+
+def hints(tree):
+    """(node, text, how it is written) of each text that an assert of a check may show."""
+    nodes = [node for check in filter(is_check, ast.walk(tree)) for node in ast.walk(check)]
+    shown = [node.msg for node in nodes if isinstance(node, ast.Assert) and node.msg]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for call in calls:
+        if ast.unparse(call.func) in ("check", "print"):  # the name of an exercise, and its verdict
+            shown += call.args
+    names = {one.id for node in shown for one in ast.walk(node) if isinstance(one, ast.Name)}
+    for node in nodes:  # `for hint, answer in others.items():`
+        if isinstance(node, ast.For) and ast.unparse(node.iter).endswith(".items()"):
+            if any(getattr(one, "id", None) in names for one in ast.walk(node.target)):
+                names.add(ast.unparse(node.iter).removesuffix(".items()"))
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(target, "id", None) in names for target in targets):
+                shown.append(node.value)
+    return [hint for node in shown for hint in texts_in(node)]
+
+
+def is_check(node):
+    """Whether this is a function of asserts below `@check(...)`, or `check` itself."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    decorators = (ast.unparse(one) for one in node.decorator_list)
+    return node.name == "check" or any(one.startswith("check(") for one in decorators)
+
+
+def texts_in(node):
+    """The texts of an expression; fields of an f-string are part of it."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [(node, node.value, plain_writer)]
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(map(part_of_text, node.values))
+        return [(node, text, f_writer)]
+    if isinstance(node, ast.Call | ast.Compare | ast.Subscript):
+        return []  # its texts are no words for a reader
+    return [hint for child in ast.iter_child_nodes(node) for hint in texts_in(child)]
+
+
+def part_of_text(part):
+    """A part of an f-string as it is written between the quotes."""
+    if isinstance(part, ast.Constant):
+        return part.value.replace("{", "{{").replace("}", "}}")
+    return ast.unparse(ast.JoinedStr([part]))[2:-1]
+
+
+def escaped(text):
+    """A text as it stands between double quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def plain_writer(text):
+    """A text as a string of Python."""
+    return f'"{escaped(text)}"'
+
+
+def f_writer(text):
+    """A text with fields as an f-string of Python."""
+    return f'f"{escaped(text)}"'
+
+
+def comments(source, starts):
+    """The comments of a cell; lines that hold nothing else and follow each other are one."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    messages = []
+    previous = None
+    for token in (token for token in tokens if token.type == tokenize.COMMENT):
+        if ORDERS.match(token.string):
+            continue
+        (line, column), text = token.start, token.string.lstrip("#").strip()
+        alone = not token.line[:column].strip()
+        begin, end = (starts[row - 1] + place for row, place in (token.start, token.end))
+        if alone and previous == (line - 1, column):
+            before = messages.pop()
+            messages.append(Place(before.begin, end, f"{before.text} {text}", before.written))
+        else:
+            messages.append(Place(begin, end, text, comment_writer(column if alone else None)))
+        previous = (line, column) if alone else None
+    return messages
+
+
+def comment_writer(column):
+    """How a comment is written that stands alone at this column, or, None, behind code."""
+
+    def written(text):
+        if column is None:
+            return f"# {text}"
+        return f"\n{' ' * column}".join(f"# {line}" for line in wrapped(text, WIDTH - column - 2))
+
+    return written
+
+
+def wrapped(text, width):
+    """A text in lines of at most so many columns, broken at blanks and behind Chinese signs."""
+    lines = [""]
+    for part in re.findall(r"[^\s\u2e80-\uffef]+\s*|[\u2e80-\uffef]\s*", text):
+        columns = sum(1 + (sign >= "\u2e80") for sign in (lines[-1] + part).rstrip())
+        closing = part[0] in "，。；：？！、）》”"
+        if columns > width and lines[-1] and not closing:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines]
+
+
+def code_messages(source):
+    """The texts of a cell that are read."""
+    return [place.text for place in places(source)]
+
+
+def translated_code(source, words):
+    """The cell with those of its texts in another language that `words` has."""
+    for begin, end, text, written in reversed(places(source)):
+        if text in words:
+            source = source[:begin] + written(words[text]) + source[end:]
+    return source

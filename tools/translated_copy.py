@@ -1,0 +1,135 @@
+"""Writes the whole course in another language, ready to be worked in.
+
+    python tools/translated_copy.py [LANGUAGE] [--out FOLDER] [--execute]
+
+A copy is written again over a former one: what its reader has changed is left alone. Its pictures
+are English until it is executed.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from catalogue import FOLDER, PICTURES, ROOT, UTILS, in_language
+from copies import LEFT_OUT, changed, tracked_files
+from tidy import tidied
+
+from engine.errors import InputError, run_command
+from engine.files import file_digest, write_json, write_whole
+
+WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known
+OUTER = [  # a copy's Makefile uses the environment outside, with the copy's own notebooks
+    (r"^BIN := \.venv/bin$", "BIN := ../.venv/bin\nexport PYTHONPATH := $(CURDIR)"),
+    (r"^\.venv/\w+:.*\n(\t.*\n)+\n", ""),
+    (r"(?<=: )\.venv/(?=\w)", "../.venv/"),
+    (r"\n\Z", "\n../.venv/%:\n\t$(MAKE) -C .. .venv/$*\n"),
+]
+TEACHERS = (r"^## For teachers\n(.|\n)*?(?=^## )", "")  # of the README: its tools stay outside
+ALONE = tuple(name for name in LEFT_OUT if name != "notebooks/README.md")  # what stays outside
+
+
+def write(language, out):
+    """Writes the whole course in a language to the folder `out`; returns the files left alone.
+
+    Those are what a reader has changed since a copy was made there.
+    """
+    listed = out / WRITTEN
+    if not (FOLDER / language / "terms.json").is_file():
+        known = ", ".join(sorted(path.name for path in FOLDER.iterdir()))
+        raise InputError(f"{language}: the course has no such language. Give one of: {known}")
+    if out.exists() and not listed.exists():
+        raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
+    before = written_before(listed) if out.exists() else {}
+    now = {}
+    left = []
+    for name in tracked_files(ALONE):
+        path = out / name
+        content = content_of(language, name)
+        digest = hashlib.sha256(content).hexdigest()
+        # like the new one: an earlier call wrote it and was stopped before it noted that
+        if path.exists() and file_digest(path) not in (before.get(name), digest):
+            left.append(name)
+            now[name] = before.get(name)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, path)  # with its rights
+        write_whole(path, content)
+        now[name] = digest
+    write_json(listed, now)
+    return left
+
+
+def content_of(language, name):
+    """The bytes of a file as a copy has it."""
+    content = (ROOT / name).read_bytes()
+    if not name.endswith((".ipynb", ".md", ".js")) and name not in ("Makefile", UTILS, PICTURES):
+        return content
+    text = content.decode()
+    patterns = [TEACHERS] if name == "README.md" else []
+    if name == "Makefile":
+        text = changed(name, text)
+        patterns = OUTER
+    for pattern, replacement in patterns:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return in_language(language, name, text).encode()
+
+
+def written_before(listed):
+    """{file: digest} of what an earlier call wrote into a copy."""
+    try:
+        return dict(json.loads(listed.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        raise InputError(f"{listed}: damaged. Give another folder, or remove this one") from None
+
+
+def execute(out):
+    """Executes a copy's notebooks in their order, so that their pictures speak its language."""
+    written = written_before(out / WRITTEN)
+    environment = {**os.environ, "PYTHONPATH": str(out.absolute())}
+    for path in sorted((out / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        ours = written[f"notebooks/{path.name}"] == file_digest(path)
+        command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=path.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+        if done.returncode:
+            raise InputError(f"{path} cannot be executed: {done.stderr.strip()[-1000:]}")
+        notebook = tidied(nbformat.read(path, as_version=4))
+        write_whole(path, nbformat.writes(notebook) + "\n")
+        if ours:
+            written[f"notebooks/{path.name}"] = file_digest(path)
+            write_json(out / WRITTEN, written)
+        print(f"executed: {path}", flush=True)
+
+
+def main(arguments=None):
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("language", nargs="?", default="zh_CN")
+    parser.add_argument("--out", type=Path, default=ROOT / "chinese", help="the copy's folder")
+    meaning = "run its notebooks, 20 minutes, so that their pictures speak its language"
+    parser.add_argument("--execute", action="store_true", help=meaning)
+    given = parser.parse_args(arguments)
+    left = write(given.language, given.out)
+    print(f"{given.out}: the course in {given.language}. In it: make lab")
+    for name in left:
+        print(f"left as you have changed it: {given.out / name}")
+    if given.execute:
+        execute(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, None))
