@@ -159,7 +159,7 @@ def test_the_verb_comes_through_play_and_the_noun_from_the_object():
     """Notebook 09: closed pair by pair."""
     counts = {name: right(closed) for name, closed in CLOSED.items()}
     assert counts["nothing closed"][0] > 140
-    through, past = "only through play", "every way but through play"
+    through, past = "only through play", "only through the others"
     assert counts[through][0] > 100 and counts[past][0] < 60
     assert counts["decoder: object hidden"][1] < 84
     assert counts["decoder: play hidden"][1] > 150
@@ -324,8 +324,14 @@ def test_the_ledger_sums_to_the_difference_of_the_logits(random_translator):
 
 
 def test_the_ledger_of_a_token_that_is_not_written_is_refused(random_translator):
-    with pytest.raises(ValueError, match="without '龘'"):
-        ledger(random_translator, variants("chess")[0], "龘", "打")
+    sentence = variants("chess")[0]
+    written = random_translator.translate([sentence], beam_size=1)[0]
+    other = next(token for token in "钢琴打踢弹" if token not in written)
+    with pytest.raises(ValueError, match=f"without '{other}'"):
+        ledger(random_translator, sentence, other, "打")
+    for one, rival in (("龘", "打"), (written[0], "龘"), ("", "打"), (written[0], "打弹")):
+        with pytest.raises(ValueError, match="is not one token that the model knows"):
+            ledger(random_translator, sentence, one, rival)
 
 
 def says(english, chinese):

@@ -47,7 +47,7 @@ def learn(layers=1.0, table=1.0, seed=0, steps=70, tie="two-way", copied=False):
         model.generator.projection.weight = nn.Parameter(model.tgt_embedding.lookup.weight.clone())
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98), eps=1e-9)
     losses = []
-    loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 1024))
+    loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 512))
     for _, batch in zip(range(steps), loader):
         loss = token_loss(model, batch)
         optimizer.zero_grad()

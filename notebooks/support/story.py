@@ -41,7 +41,7 @@ CLOSED = {
     "decoder: play hidden": [("decoder", "play")],
     "decoder: object hidden": [("decoder", "object")],
     "only through play": [("others", "object"), ("decoder", "object")],
-    "every way but through play": [("play", "object"), ("decoder", "object")],
+    "only through the others": [("play", "object"), ("decoder", "object")],
 }
 # 打算 is to plan and 下午 the afternoon: the verb's character is no verb there
 OTHER_WORDS = re.compile("打算|打开|打扫|打扰|打电话|下午|下课|下班|下雨|下周|以下|一下|子弹|炸弹")
@@ -244,7 +244,12 @@ def transplant(translator, givers, takers, stage="memory", word="play"):
     return greedy_from_memory(translator, memory, mask)
 
 
-# the decoder's account
+def token_id(translator, token):
+    """The id of a target token. Raises ValueError where it is no token that the model knows."""
+    ids = translator.target.vocabulary.ids
+    if token not in ids:
+        raise ValueError(f"{token!r} is not one token that the model knows")
+    return ids[token]
 
 
 def before_token(translator, sentence, token):
@@ -252,11 +257,12 @@ def before_token(translator, sentence, token):
 
     Raises ValueError where the translation does not hold the token.
     """
+    number = token_id(translator, token)
     translation = translator.translate([sentence], beam_size=1)[0]
     if token not in translation:
         raise ValueError(f"{sentence!r} is translated {translation!r}, without {token!r}")
     written = translator.target.encode(translation)
-    read = [BOS, *written[: written.index(translator.target.encode(token)[0])]]
+    read = [BOS, *written[: written.index(number)]]
     src = encode_sentences(translator.source, [sentence])[0].tolist()
     return Batch.collate([(src, [*read, EOS])]).to(device_of(translator.model))
 
@@ -344,18 +350,18 @@ def verb_probability(translator, thing, closed=()):
 def ledger(translator, sentence, one, other):
     """What every part of the decoder adds to the logit of `one` minus that of `other`: {part: it}.
 
-    They are tokens, compared where the greedy translation writes `one`. The parts are all that was
-    added to the vector that the generator reads: the embedding, what each attention and each
-    feed-forward gave, cross-attention for each source word by itself. The last norm divides by the
+    Compared where the greedy translation writes `one`. The parts are all that was added to the
+    vector that the generator reads: the embedding, what each attention and each feed-forward
+    gave, cross-attention for each source word by itself. The last norm divides by the
     deviation of the finished vector; with that number fixed it is linear, so the sum is exact.
-    Raises ValueError where the translation does not hold `one`.
+    Raises ValueError where the translation does not hold `one`, or one is no token.
     """
     model = translator.model
     batch = before_token(translator, sentence, one)
     vectors = decoder_vectors(model, batch)
     norm = model.decoder.norm
     deviation = (list(vectors.values())[-1].var(correction=0) + norm.eps).sqrt()
-    first, second = (translator.target.encode(token)[0] for token in (one, other))
+    first, second = (token_id(translator, token) for token in (one, other))
     direction = model.generator.projection.weight[first] - model.generator.projection.weight[second]
 
     def worth(vector):
