@@ -129,6 +129,13 @@ def test_links_of_the_pages_lead_somewhere(page):
     assert dead_links(page.parent, page.read_text(encoding="utf-8")) == []
 
 
+def test_sections_are_counted_without_a_gap(notebook):
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    numbers = re.findall(r"^##+ (\d+) ", "\n".join(cells), re.MULTILINE)
+    assert [int(number) for number in numbers] == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 4
+
+
 def test_each_notebook_ends_with_a_link_to_the_next():
     for path, following in itertools.pairwise(NOTEBOOKS):
         assert f"({following.name})" in READ[path].cells[-1].source, path.name

@@ -249,25 +249,28 @@ ATTENDING = [
     ("play", "object"),
     ("decoder", "object"),
     ("decoder", "play"),
-    ("decoder", "others"),
 ]
+ALWAYS_OPEN = ("decoder", "others")
 
 
 def attention_closed(axis, closed, names, widths=None):
     """Draws between which words attention is closed, red, and where it is open, grey.
 
     An arrow leads from what is attended to, to who attends. `names` are those of PLACES. `widths`
-    may have how thick an open arrow is drawn, under its pair.
+    may have the pairs that are drawn, and how thick each open arrow is.
     """
-    for who, whom in ATTENDING:
+    for who, whom in widths or [*ATTENDING, ALWAYS_OPEN]:
         shut = (who, whom) in closed
+        shrink = (8, 10) if who == "decoder" else (20, 24)
+        if (who, whom) == ALWAYS_OPEN:  # it comes from the side of both words
+            shrink = (26, 38)
         style = {
             "arrowstyle": "-|>",
             "color": COLOURS["wrong"] if shut else "#777777",
             "linestyle": ":" if shut else "-",
-            "lw": 1.6 if shut else (widths or {}).get((who, whom), 1.2),
-            "shrinkA": 8 if who == "decoder" else 20,
-            "shrinkB": 10 if who == "decoder" else 24,
+            "lw": 1.6 if shut else widths[who, whom] if widths else 1.2,
+            "shrinkA": shrink[0],
+            "shrinkB": shrink[1],
         }
         axis.annotate("", PLACES[who], PLACES[whom], arrowprops=style)
         if shut:
