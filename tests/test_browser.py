@@ -17,7 +17,7 @@ from conftest import NOTEBOOKS, ROOT, find_browser, free_port
 from copies import tracked_files
 from playwright.sync_api import expect, sync_playwright
 
-from notebooks.support.pictures import installed_font
+from notebooks.support.fonts import installed_font
 
 TOKEN = "browser-test"
 STDERR = "[data-mime-type='application/vnd.jupyter.stderr']"

@@ -13,6 +13,7 @@ import time
 
 import nbformat
 import pages as program
+import pages_edition
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
@@ -492,7 +493,7 @@ def test_without_scripts_nothing_else_is_missing(open_page):
 
 
 def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "EXECUTED", tmp_path)
+    monkeypatch.setattr(pages_edition, "EXECUTED", tmp_path)
     name = "notebooks/03_positional_encoding.ipynb"
     text = (ROOT / name).read_text(encoding="utf-8")
     chinese = program.Edition("zh-CN", "中文", "zh/", "zh_CN")

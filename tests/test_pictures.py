@@ -11,7 +11,7 @@ from conftest import ROOT
 from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
-from notebooks.support import course_map, pictures
+from notebooks.support import course_map, fonts, pictures
 from notebooks.support import words as copys_words
 from notebooks.support.viewer import AttentionViewer
 
@@ -34,17 +34,17 @@ def test_the_map_lights_the_notebook_asked_for(monkeypatch):
 
 
 def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch):
-    pictures.chinese_css.cache_clear()
-    monkeypatch.setattr(pictures, "installed_font", lambda: "Noto Sans CJK SC")
-    assert pictures.chinese_css() == ""
-    pictures.chinese_css.cache_clear()
-    monkeypatch.setattr(pictures, "installed_font", lambda: None)
+    fonts.chinese_css.cache_clear()
+    monkeypatch.setattr(fonts, "installed_font", lambda: "Noto Sans CJK SC")
+    assert fonts.chinese_css() == ""
+    fonts.chinese_css.cache_clear()
+    monkeypatch.setattr(fonts, "installed_font", lambda: None)
     viewer = AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
     font = re.search(r"base64,(.*?)\)", viewer._css)[1]
     glyphs = TTFont(io.BytesIO(base64.b64decode(font))).getBestCmap()
     signs = json.loads((ROOT / "data_small/model/vocabulary.tgt.json").read_text(encoding="utf-8"))
     assert [sign for sign in signs["tokens"] if sign > "\u2e80" and ord(sign) not in glyphs] == []
-    pictures.chinese_css.cache_clear()
+    fonts.chinese_css.cache_clear()
 
 
 def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():

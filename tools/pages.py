@@ -23,12 +23,13 @@ from engine.errors import InputError, run_command  # first: Ctrl-C is one line f
 
 # isort: split
 import nbformat
-from catalogue import VIEWER, blocks, in_language, sources, translations
+from catalogue import VIEWER, blocks
 from grading import FOLDED
 from jinja2 import FileSystemLoader, pass_context
 from lesson_tables import facts_of
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import MarkdownWithMath
+from pages_edition import EXECUTED, Edition
 from pages_fonts import write_fonts
 from pages_map import series_map
 from pages_search import search_index
@@ -42,7 +43,6 @@ from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
-EXECUTED = ROOT / "chinese"  # as `make chinese EXECUTE=1` leaves it
 READMES = {
     "README.md": "readme.html",
     "docs/install.md": "install.html",
@@ -62,55 +62,6 @@ LIST = "pages.sha256"  # all that a site consists of: by it a former one is know
 # No line may end between a formula and its bracket or comma; between Chinese words it may anywhere.
 BESIDE = r"[^\s<>\u2e80-\uffff]*"
 TOGETHER = rf"([（“]?{BESIDE}<math>.*?</math>{BESIDE}[，。；：、）”？！]*)"
-
-
-class Edition:
-    """The site in a language: English, or one that has a folder in `translations`."""
-
-    def __init__(self, lang, name, below="", language=None):
-        """`lang` is its tag for browsers, `below` its folder in the site."""
-        self.lang = lang
-        self.name = name
-        self.below = below
-        self.language = language
-        self.up = "../" * below.count("/")
-        self.words = translations(language, "site") if language else {}
-        self.anchors = {}
-        for catalogue in sources() if language else ():
-            headings = translations(language, catalogue).items()
-            self.anchors |= {
-                named(there): named(here) for here, there in headings if here[0] == "#"
-            }
-
-    def word(self, text):
-        """A text of the site's own."""
-        return self.words.get(text, text)
-
-    def text(self, name, text):
-        """The text of a file of the course; with its own pictures where a copy was executed."""
-        if not self.language:
-            return text
-        text = in_language(self.language, name, text)
-        executed = EXECUTED / name
-        if name.endswith(".ipynb") and executed.exists():
-            copy = executed.read_text(encoding="utf-8")
-            if sources_of(copy) == sources_of(text):
-                return copy
-        return text
-
-    def anchor(self, heading):
-        """The heading that this one is a translation of: anchors are the same in all languages."""
-        return self.anchors.get(heading, heading)
-
-
-def sources_of(text):
-    """What stands in the cells of a notebook."""
-    return [cell.source for cell in nbformat.reads(text, as_version=4).cells]
-
-
-def named(block):
-    """What a block of Markdown that is a heading says, without its marks."""
-    return re.sub("[*`]", "", block.partition("\n")[0].lstrip("#").strip())
 
 
 class Exporter(HTMLExporter):
@@ -139,6 +90,13 @@ class Exporter(HTMLExporter):
         about = resources["source"], self.pages, self.images, resources["headings"]
         page = MarkdownWithMath(renderer=Renderer(*about, self.edition)).render(source)
         return re.sub(TOGETHER, r'<span class="unbroken">\1</span>', page)
+
+    def page(self, notebook, resources, name):
+        """The HTML of a notebook, and its resources. Raises InputError that names the file."""
+        try:
+            return self.from_notebook_node(notebook, resources)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
 
     def index(self, resources):
         """The first page of the site."""
@@ -291,11 +249,9 @@ def write_edition(root, site, edition, other, solutions, address):
     titles = {path: title_of(notebook) for path, notebook in sources.items()}
     titles[root / "README.md"] = "README"
     lessons = facts_of_lessons({path: sources[path] for path in paths})
-
     images = {}
     exporter = Exporter(pages, images, edition)
-    before = dict(zip(paths[1:], paths))
-    after = dict(zip(paths, paths[1:]))
+    before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:]))
 
     def link(path):
         """What the navigation needs of a page."""
@@ -310,24 +266,10 @@ def write_edition(root, site, edition, other, solutions, address):
 
     written = {}
     for path, notebook in sources.items():
-        number = path.stem[:2] if path in lessons else ""
-        resources = common(pages[path]) | {
-            "unique_key": path.stem,
-            "output_files_dir": "images",
-            "source": path,
-            "drawing": drawing_cells(notebook),
-            "title": titles[path],
-            "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
-            "number": number,
-            "file": number and f"notebooks/{path.name}",
-            "lessons": [link(path) for path in paths],
-            "previous": link(before.get(path)),
-            "following": link(after.get(path)),
-        }
-        try:
-            text, resources = exporter.from_notebook_node(notebook, resources)
-        except InputError as error:
-            raise InputError(f"{path.relative_to(root)}: {error}") from error
+        resources = common(pages[path]) | about_page(path, notebook, titles[path], lessons)
+        resources["lessons"] = list(map(link, paths))
+        resources |= {"previous": link(before.get(path)), "following": link(after.get(path))}
+        text, resources = exporter.page(notebook, resources, path.relative_to(root))
         images |= {Path(name).name: content for name, content in resources["outputs"].items()}
         written[pages[path]] = text
     index = search_index([(pages[path], titles[path], written[pages[path]]) for path in sources])
@@ -340,10 +282,25 @@ def write_edition(root, site, edition, other, solutions, address):
     first["more"] = [link(root / name) for name in READMES]
     written["index.html"] = first_page(first, edition, exporter, readme, texts)
 
+    write_pages(folder, edition, written, index)
     for name, content in images.items():
         (site / "images" / name).write_bytes(content)
-    write_pages(folder, edition, written, index)
     return len(paths)
+
+
+def about_page(path, notebook, title, lessons):
+    """What a page says of itself; `lessons` has what is known of each lesson."""
+    number = path.stem[:2] if path in lessons else ""
+    return {
+        "unique_key": path.stem,
+        "output_files_dir": "images",
+        "source": path,
+        "drawing": drawing_cells(notebook),
+        "title": title,
+        "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
+        "number": number,
+        "file": number and f"notebooks/{path.name}",
+    }
 
 
 def write_pages(folder, edition, written, index):

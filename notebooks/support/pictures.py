@@ -1,23 +1,19 @@
 """The figures that notebooks share, and their style."""
 
 import base64
-import functools
 import io
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython.core.pylabtools import print_figure
 from IPython.display import display
-from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from engine.fonts import CHINESE, chinese_font
+from notebooks.support.fonts import cjk_font
 from notebooks.support.words import in_language, texts_of, translate_figure, words
-from utils import ROOT
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
 # readers too can tell apart, three of them darker, so that thin lines are seen on white.
@@ -31,39 +27,7 @@ COLOURS = {
     "right": "#009E73",
     "lit": "#F0E442",
 }
-CJK_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "SimHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Noto Sans CJK JP",
-    "Arial Unicode MS",
-)
-
-
 DENSITY = 1.75  # pixels of a saved picture for each pixel on the page
-
-
-def installed_font():
-    """The name of a font of the system's that can show Chinese, or None."""
-    fonts = font_manager.fontManager.ttflist
-    installed = {font.name for font in fonts if Path(font.fname) != CHINESE}
-    return next((name for name in CJK_FONTS if name in installed), None)
-
-
-def cjk_font():
-    """A font that can show Chinese: the system's, else the Noto Sans CJK that mplfonts ships."""
-    name = installed_font()
-    if name is None:
-        path = CHINESE
-        font_manager.fontManager.addfont(path)
-        name = font_manager.FontProperties(fname=path).get_name()
-    return name
 
 
 def use_style():
@@ -179,25 +143,6 @@ def number_map(numbers, rows, columns, title, column_name, row_name):
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel=column_name, ylabel=row_name)
     return axis
-
-
-@functools.cache
-def chinese_css():
-    """Style that lends a browser the characters of the box where the system has no Chinese font.
-
-    It is half a megabyte, for the viewer, what widgets write and what cells print; else nothing.
-    """
-    if installed_font():
-        return ""
-    known = ROOT / "data_small" / "model" / "vocabulary.tgt.json"
-    font = base64.b64encode(chinese_font(known.read_text(encoding="utf-8"))).decode()
-    return f"""
-        @font-face {{ font-family: Lent; src: url(data:font/woff;base64,{font}); }}
-        .attention-viewer, .jupyter-widgets, .widget-label {{
-            font-family: var(--jp-ui-font-family, sans-serif), Lent !important;
-        }}
-        .jp-OutputArea-output pre {{ font-family: var(--jp-code-font-family), Lent !important; }}
-    """
 
 
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):

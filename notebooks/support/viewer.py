@@ -9,7 +9,8 @@ import torch
 import traitlets
 
 from engine.attention_maps import translation_attention
-from notebooks.support.pictures import COLOURS, attention_heatmap, chinese_css, picture
+from notebooks.support.fonts import chinese_css
+from notebooks.support.pictures import COLOURS, attention_heatmap, picture
 from utils import ROOT
 
 
