@@ -51,6 +51,7 @@ def test_blocks_are_all_of_a_text():
         ("# one line\n# and another\nx = 1", "one line and another"),
         ('def f():\n    """What it does.\n\n    And how.\n    """', "What it does.\n\nAnd how."),
         ('@check("Exercise 1")\ndef _():\n    pass', "Exercise 1"),
+        ('show("Two " "lines")', "Two lines"),
         (
             '@check("1")\ndef _():\n    assert x, f"it is {x[\'a\']:.2f}, not one"',
             "it is {x['a']:.2f}, not one",
@@ -71,7 +72,7 @@ def test_what_is_read_in_code_is_translated_and_nothing_else(source, text):
     other = f"{text} indeed"
     written = catalogue_code.translated_code(source, {text: other})
     assert catalogue_code.code_messages(written) == [other]
-    data = 'show("some data", label="a name")\n#| export\nassert x, "no check"'
+    data = 'plot("some data", label="a name")\n#| export\nassert x, "no check"'
     assert catalogue_code.code_messages(data) == []
 
 
@@ -90,7 +91,7 @@ def test_code_is_the_same_when_all_of_its_words_are_others():
 def computed(source):
     """What a cell does: its code less docstrings, and less the texts of a check."""
     tree = without_docstrings(ast.parse(source))
-    hints = catalogue_code.hints(tree)
+    hints = catalogue_code.hints(tree) + catalogue_code.descriptions(tree)
     for node, *_ in hints:
         node.__dict__.update(vars(ast.Constant("")))
         node.__class__ = ast.Constant

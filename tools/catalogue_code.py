@@ -1,7 +1,8 @@
 """What is read in code and computes nothing: comments, docstrings, hints of checks.
 
 A message is a whole docstring, the comments of lines that follow each other, the name of an
-exercise, or a text that its check may show; in an f-string the fields stand as they are written.
+exercise, a text that its check may show, or one that describes a figure; in an f-string the fields
+stand as they are written.
 """
 
 import ast
@@ -11,7 +12,7 @@ import re
 import tokenize
 from typing import NamedTuple
 
-WORDS = re.compile(r"[A-Za-z]{2,}[^\w]+[A-Za-z]{2,}|[a-z]{4}")
+WORDS = re.compile(r"(?<!\w)[a-z]{2,}(?!\w)|Exercise \d")  # no names, no shapes
 ORDERS = re.compile(r"#\s*(\||noqa|fmt:|isort:|type:|%%)")  # comments that tools read
 WIDTH = 100  # columns of a line of comments; a Chinese character takes two
 
@@ -42,7 +43,7 @@ def places(source):
 
     messages = [
         Place(at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset), *rest)
-        for node, *rest in docstrings(tree) + hints(tree)
+        for node, *rest in docstrings(tree) + hints(tree) + descriptions(tree)
     ]
     messages += comments(source, starts)
     return sorted(place for place in messages if WORDS.search(place.text))
@@ -90,6 +91,13 @@ def hints(tree):
             if any(getattr(target, "id", None) in names for target in targets):
                 shown.append(node.value)
     return [hint for node in shown for hint in texts_in(node)]
+
+
+def descriptions(tree):
+    """(node, text, how it is written) of each text that `show` gives a figure."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    shows = [call for call in calls if ast.unparse(call.func) == "show"]
+    return [text for call in shows for text in texts_in(call.args[0])]
 
 
 def is_check(node):
