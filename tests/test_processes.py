@@ -172,6 +172,27 @@ raise SystemExit(train.main())
 # several machines
 
 
+def test_two_processes_train_an_edited_class_with_a_parameter_that_is_not_used(
+    small_data, tmp_path
+):
+    program = """
+import torch
+import train
+from engine import processes
+from notebooks.feed_forward import PositionwiseFeedForward
+
+def init(self, *sizes, before=PositionwiseFeedForward.__init__):
+    before(self, *sizes)
+    self.gate = torch.nn.Parameter(torch.zeros(1))
+
+PositionwiseFeedForward.__init__ = init
+processes.edited_names = lambda: ["PositionwiseFeedForward"]
+raise SystemExit(train.main())
+"""
+    results = run_together(*write_program(program, small_data, tmp_path))
+    assert [code for code, *_ in results] == [0, 0], results
+
+
 def test_machines_without_a_shared_disk_are_told(alone, small_data, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(InputError, match="step-16: is not here"):
         patch.setattr(session, "all_reduce_max", lambda step: step + 1)
