@@ -89,6 +89,12 @@ def test_a_figure_speaks_the_language_of_its_copy(monkeypatch):
     assert shown == ["之后", "piano"]
     assert axis.get_legend().get_texts()[0].get_text() == "之前"
     pictures.plt.close(axis.figure)
+    weights = torch.tensor([[0.5, 0.5]])
+    axis = pictures.attention_heatmap(weights, ["after"], ["after", "dinner"], "step")
+    pictures.picture(axis.figure, "Two lines")
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["after", "dinner"]
+    assert axis.get_title() == "步"
+    pictures.plt.close(axis.figure)
 
 
 def test_the_panels_of_a_run_stand_on_one_scale_of_steps():

@@ -32,10 +32,10 @@ def texts_of(figure):
 
 
 def translate_figure(figure):
-    """Gives all texts of a figure in the copy's language."""
+    """Gives a figure's texts in the copy's language, but for the words beside a map's cells."""
     for text in figure.findobj(Text):
         text.set_text(in_language(text.get_text()))
-    for axes in figure.axes:
+    for axes in (axes for axes in figure.axes if not axes.images):
         for axis in (axes.xaxis, axes.yaxis):
             before = [label.get_text() for label in axis.get_ticklabels()]
             after = [in_language(label) for label in before]
