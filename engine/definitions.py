@@ -107,14 +107,20 @@ def are_ours(*names):
 
 # what exported programs have other forms of: how text becomes ids, and the searches
 REPLACED = {
-    "01": {"WordSegmenter", "CharacterSegmenter", "SubwordSegmenter", "Vocabulary", "Tokenizer"},
-    "10": {"length_limits", "next_logits", "greedy_search"},
+    "WordSegmenter",
+    "CharacterSegmenter",
+    "SubwordSegmenter",
+    "Vocabulary",
+    "Tokenizer",
+    "length_limits",
+    "next_logits",
+    "greedy_search",
 }
 
 
 def replaced_names():
     """The edited definitions that an exported program would not follow, their names."""
-    names = [name for name in edited_names(("01", "10")) if name in REPLACED["01"] | REPLACED["10"]]
+    names = [name for name in edited_names(("01", "10")) if name in REPLACED]
     return names + [name for name in edited_names(("16",)) if name != "bleu"]
 
 

@@ -60,7 +60,6 @@ def weights_of(stack, kind):
     return torch.stack(weights)
 
 
-@torch.no_grad()
 def check_installed():
     """Raises InputError when a library that only this form needs is not installed."""
     try:
@@ -72,6 +71,7 @@ def check_installed():
         raise InputError(f"{error.name} is not installed. {hint}") from None
 
 
+@torch.no_grad()
 def export_onnx(config, source, target, model, folder, int8=False):
     """Writes both graphs into a folder. `int8`: matrices as 8-bit integers.
 
