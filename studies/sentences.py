@@ -35,7 +35,8 @@ BOMB = re.compile("炸弹|核弹|子弹")  # 弹 is no verb in them
 # where the verb is due: an English subject, and what stands before the verb in Chinese
 DUE = {"We": "我们每天", "They": "他们每天", "The children": "孩子们每天", "You": "你每天"}
 COUNTS = (0, 1, 2, 4, 8, 16)
-FULL = ("kick", "all", 2)  # of full length
+THE_BOX = dict(kept="all", steps=RunConfig.preset("small").steps, seed=0)
+FULL = ("kick", 2, "all")  # of full length
 
 
 def is_plucked(chinese):
@@ -109,22 +110,30 @@ def score(translator, split):
     return measure(translator.translate(english, beam_size=1), chinese, "zh")
 
 
-def run_row(row, runs, config):
-    """Trains once. Returns the row with what is measured."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # the runs share the processors
-    name = name_of(row)
-    data = runs / f"data-{name}"
+def train(row, folder, config):
+    """Trains one model, into a run's folder."""
+    data = folder.with_name(f"data-{folder.name}")
     data.mkdir(parents=True, exist_ok=True)
-    train = read_pairs(DATA / "train.tsv")
-    write_pairs(data / "train.tsv", corpus(train, row["kept"]))
+    pairs = read_pairs(DATA / "train.tsv")
+    write_pairs(data / "train.tsv", corpus(pairs, row["kept"]))
     write_pairs(data / "dev.tsv", read_pairs(DATA / "dev.tsv"))
     eval_steps = min(config.eval_steps, row["steps"])
     config = replace(
         config, steps=row["steps"], eval_steps=eval_steps, bleu_sentences=0, seed=row["seed"]
     )
-    run_training(data, config, runs / name)
-    translator = Translator.load(runs / name)
+    run_training(data, config, folder)
+
+
+def run_row(row, runs, config):
+    """Trains once. Returns the row with what is measured."""
+    if device().type == "cpu":
+        torch.set_num_threads(1)  # the runs share the processors
+    folder = runs / name_of(row)
+    if row == THE_BOX:
+        folder = DATA / "model"  # just this training, by `make run`
+    else:
+        train(row, folder, config)
+    translator = Translator.load(folder)
     result = row | results(translator) | {"dev": score(translator, "dev")}
     if row["steps"] > STEPS:
         result["test"] = score(translator, "test")
