@@ -1,7 +1,5 @@
 """Writes a trained run for use elsewhere: `python export.py --run RUN --out FOLDER`."""
 
-import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +8,7 @@ from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
-from engine.errors import InputError, run_command
+from engine.errors import InputError, end_at_sigterm, run_command
 from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.options import parse_command
@@ -51,6 +49,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    # what is half written is removed, as at Ctrl-C
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_at_sigterm()
     raise SystemExit(main())

@@ -10,7 +10,7 @@ tune_process()  # before PyTorch
 import tyro
 
 from engine.corpus.prepare import FOLDER, prepare
-from engine.errors import run_command
+from engine.errors import end_at_sigterm, run_command
 from engine.options import parse_command
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
@@ -45,4 +45,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+    end_at_sigterm()
     raise SystemExit(main())

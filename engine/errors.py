@@ -66,6 +66,11 @@ def status_of(command, argv):
         return tell(stopped, 128 + signal.SIGTERM)
 
 
+def end_at_sigterm():
+    """SIGTERM ends this program as Ctrl-C does: what is half written is removed."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def tell(text, status):
     """Prints a program's last line on standard error, if it can be. Returns the status."""
     for stream, line in ((sys.stderr, f"{text}\n"), (sys.stdout, "")):

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import DATA
+from conftest import DATA, ROOT
 from filelock import FileLock
 
 import prepare as program
@@ -508,6 +509,26 @@ def test_ctrl_c_is_one_line(plain, tmp_path):
         assert printed.read() == "stopped\n"
     assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 130
     assert left_behind(tmp_path / "out") == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_sigterm_leaves_nothing_half_written(tmp_path):
+    out = tmp_path / "out"
+    program = f"""
+import runpy, sys
+from pathlib import Path
+from engine.corpus import prepare
+prepare.PREPARED = Path({str(out)!r})
+sys.argv = "prepare.py --data data_small --src-segmentation subwords --workers 1".split()
+runpy.run_path("prepare.py", run_name="__main__")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as running:
+        while not left_behind(out) and running.poll() is None:
+            time.sleep(0.05)
+        assert left_behind(out)[0].endswith(".unfinished")
+        running.terminate()
+        assert running.wait(60) == 128 + signal.SIGTERM
+    assert left_behind(out) == []
 
 
 def test_a_second_preparation_waits_for_the_first(plain, tmp_path, capsys):
