@@ -352,8 +352,12 @@ def test_endless_loops_and_exits_are_told_where_only_the_notebooks_were_handed_i
     assert {one.result for one in grade.grade(copy)} == {"not graded"}
 
 
-@pytest.mark.parametrize("arguments", [["no/where"], [str(ROOT), "--out", str(ROOT)]])
-def test_grading_a_folder_that_is_none(arguments, capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [["no/where"], [str(ROOT), "--out", str(ROOT)], [str(ROOT), f"{ROOT}/tests/.."]],
+    ids=["no folder", "out is a folder", "one copy twice"],
+)
+def test_grading_what_is_no_class_of_copies(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         grade.main(arguments)
     assert stopped.value.code == 2 and "grade.py: error: " in capsys.readouterr().err

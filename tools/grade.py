@@ -213,6 +213,9 @@ def read_options(arguments):
             f"{', '.join(missing)}: no folder notebooks in it. "
             "A copy's notebooks belong into FOLDER/notebooks"
         )
+    place, times = Counter(folder.resolve() for folder in options.folders).most_common(1)[0]
+    if times > 1:
+        parser.error(f"{clean(place)}: is given {times} times. Give each copy once")
     numbers = [path.name[:2] for path in NOTEBOOKS]
     if unknown := sorted(set(options.only or ()) - set(numbers)):
         parser.error(f"--only {' '.join(unknown)}: lessons have the numbers 00 to {numbers[-1]}")
