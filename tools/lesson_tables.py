@@ -26,7 +26,7 @@ ROWS = {
 
 def facts_of(notebook):
     """{"question", "read", "run"} from a notebook's head; ValueError where one is missing."""
-    head = "\n".join(cell.source for cell in notebook.cells[:8] if cell.cell_type == "markdown")
+    head = "\n".join(cell.source for cell in notebook.cells[:12] if cell.cell_type == "markdown")
     asked, times = ASKED.search(head), TIMES.search(head)
     if not (asked and times):
         raise ValueError("no line with its question, or none with minutes to read and time to run")
