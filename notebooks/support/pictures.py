@@ -92,6 +92,10 @@ SIDES = [
     (-5, 5, "right", "bottom"),
     (5, -5, "left", "top"),
     (-5, -5, "right", "top"),
+    (0, 24, "center", "bottom"),  # from here on a line leads to the point
+    (0, -24, "center", "top"),
+    (0, 44, "center", "bottom"),
+    (0, -44, "center", "top"),
 ]
 
 
@@ -110,6 +114,9 @@ def label_points(axis, points, names, colours):
             if not any(box.overlaps(other) for other in others) or offset == list(SIDES[-1][:2]):
                 break
             label.remove()
+        if abs(offset[1]) > 20:
+            line = dict(arrowstyle="-", color=colour, linewidth=0.7, shrinkA=0, shrinkB=4)
+            axis.annotate("", point, offset, textcoords="offset points", arrowprops=line)
         taken.append(box)
 
 
