@@ -6,7 +6,7 @@ import torch
 from matplotlib.colors import ListedColormap
 
 from notebooks.multi_head_attention import scaled_dot_product_attention
-from notebooks.support.pictures import COLOURS, attention_heatmap, curves
+from notebooks.support.pictures import COLOURS, attention_heatmap
 
 
 def clock_figure():
@@ -89,23 +89,6 @@ def cut_figure(rows, heads):
         axes[0].axvline(border, color="black", linewidth=2)
 
 
-def saturation_figure(sizes, saturated, arriving):
-    """Lesson 04: against d_k, which part of the queries is saturated, and the median gradient."""
-    axes = plt.subplots(2, 1, figsize=(7, 6.5))[1]
-    colours = {"scaled": COLOURS["right"], "not scaled": COLOURS["wrong"]}
-    pictures = (
-        (saturated, "How many queries are saturated?", "fraction of queries"),
-        (arriving, "What arrives at the scores?", "median norm of the gradient"),
-    )
-    for axis, (series, title, label) in zip(axes, pictures):
-        curves(sizes, series, title, "d_k", label, axis, colours=colours, linewidth=2)
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(sizes, sizes)
-        axis.axvline(64, color="black", linewidth=0.8, linestyle=":")
-        axis.text(64, 0.93, " our heads", va="top", transform=axis.get_xaxis_transform())
-    axes[1].set_yscale("log")
-
-
 @torch.no_grad()
 def heads_figure(attention, x, words, word):
     """Lesson 04: what one word goes through in self-attention, head by head, from vector to output.
@@ -180,20 +163,6 @@ def norm_frames(vectors, ids, names, pad):
     axes[0].set_yticks(range(len(labels)), labels, fontsize=10)
 
 
-def sine_figure(x, fits):
-    """Lesson 06: ReLU itself, and a sine that networks follow, {number of units: their outputs}."""
-    axes = plt.subplots(1, 1 + len(fits), figsize=(11, 3), sharey=True)[1]
-    axes[0].plot(x, x.relu(), color="black", linewidth=2)
-    axes[0].set(title="ReLU: max(0, x)", ylabel="out", ylim=(-1.6, 2))
-    for axis, (units, fit) in zip(axes[1:], fits.items()):
-        axis.plot(x, x.sin(), color="#AAAAAA", linewidth=4, label="a sine")
-        axis.plot(x, fit, color=COLOURS["right"], linewidth=2, label="the network")
-        axis.set_title(f"{units} units")
-    for axis in axes:
-        axis.set_xlabel("in")
-    axes[-1].legend(frameon=False, loc="upper left")
-
-
 def parameter_bars(rows):
     """Lesson 06: where the parameters of models are, {model: {part: number}}, as bars of parts."""
     axis = plt.subplots(figsize=(9, 2.8))[1]
@@ -256,6 +225,38 @@ def learning_figure(learned, guessing):
         axis.set(ylim=(0, 2), xlabel="step")
     axes[0].text(180, guessing - 0.2, "guessing", ha="right")
     axes[0].set_ylabel("loss, nats")
+
+
+def layer_flow_figure(words, word, notes):
+    """Lesson 08: words through one encoder layer; only self-attention leads from one to another.
+
+    The arrows into `word` are coloured; `notes` stand beside its vector at each of three stages.
+    """
+    axis = plt.subplots(figsize=(9, 3.6))[1]
+    stages = ["input", "after self-attention", "after feed-forward"]
+    arrow = dict(arrowstyle="-|>", shrinkA=9, shrinkB=9)
+    for to in range(len(words)):
+        lit = words[to] == word
+        for start in range(len(words)):
+            colour = COLOURS["wrong"] if lit else "#CCCCCC"
+            style = {**arrow, "color": colour, "zorder": 2 if lit else 1}
+            axis.annotate("", (to, 1), (start, 0), arrowprops=style)
+        axis.annotate("", (to, 2), (to, 1), arrowprops={**arrow, "color": "#555555"})
+        for level, note in enumerate(notes):
+            colour = COLOURS["lit"] if lit else "white"
+            axis.plot(to, level, "o", markersize=16, color=colour, markeredgecolor="black")
+            if lit:
+                background = dict(facecolor="white", edgecolor="none", pad=1)
+                axis.text(
+                    to + 0.13, level + 0.16, note, color=COLOURS["wrong"], bbox=background, zorder=3
+                )
+        axis.text(to, -0.4, words[to], ha="center")
+    axis.set_yticks(range(3), stages)
+    axis.set_xticks([])
+    axis.set(xlim=(-0.5, len(words) - 0.3), ylim=(-0.6, 2.5))
+    for side in axis.spines.values():
+        side.set_visible(False)
+    axis.tick_params(length=0)
 
 
 def vectors_figure(groups, things, stages):
