@@ -28,11 +28,12 @@ def token_loss(model, batch):
     return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
 
 
-def learn(layers=1.0, table=1.0, seed=0, steps=70, tie="two-way", copied=False):
+def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=70, tie="two-way", copied=False):
     """Trains a model whose first weights are so many times as large: the model and its losses.
 
-    `layers` scales the matrices of the layers, `table` that of the target embedding. `copied`: the
-    output projection begins as a copy of the table, and is not shared.
+    `layers` scales the matrices of the layers, `table` that of the target embedding; `redraw` is
+    called with the model and may draw anew. `copied`: the output projection begins as a copy of the
+    table, and is not shared.
     """
     source, target, train_set, _ = corpus()
     torch.manual_seed(seed)
@@ -43,6 +44,8 @@ def learn(layers=1.0, table=1.0, seed=0, steps=70, tie="two-way", copied=False):
             if parameter.dim() == 2:
                 parameter.mul_(layers)
         model.tgt_embedding.lookup.weight.mul_(table)
+        if redraw:
+            redraw(model)
     if copied:
         model.generator.projection.weight = nn.Parameter(model.tgt_embedding.lookup.weight.clone())
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98), eps=1e-9)
@@ -64,5 +67,5 @@ def train_twice(name, **changes):
     """
     runs = [learn(**changes, seed=seed)[1] for seed in (0, 1)]
     after = ", ".join(f"{sum(losses[-10:]) / 10:.2f}" for losses in runs)
-    print(f"{name:31} first loss {runs[0][0]:5.1f}, after 70 steps {after}")
+    print(f"{name:32} first loss {runs[0][0]:5.1f}, after 70 steps {after}")
     return runs
