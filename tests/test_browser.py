@@ -30,8 +30,7 @@ NEEDED = {  # the cells of a notebook that lead to its widget
         "#| export", "def encoder_weights(sentence)", "import AttentionViewer",
     ),
     "16_translation": (
-        "#| export", "box = load_pretrained()", "sentence, translations =",
-        "import AttentionViewer",
+        "#| export", "box = load_pretrained()", "import typed_viewer",
     ),
     "08_encoder": (
         "#| export", "import transplant", "my_bet = None", "import count_right",

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from notebooks.data_preparation import BOS, PAD, UNK, Batch
+from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 
 
 def copy_to_torch(ours, theirs):
@@ -57,3 +57,9 @@ def next_log_probs(model, src, ids):
     logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0].clone()
     logits[:, [PAD, UNK, BOS]] = -torch.inf
     return logits.log_softmax(dim=-1).cpu()
+
+
+def token_log_probs(translator, sentence, translation):
+    """Log-probabilities (T, V) of every next token of a translation, and its ids, EOS included."""
+    ids = [*translator.target.encode(translation), EOS]
+    return next_log_probs(translator.model, translator.encode(sentence), ids), ids

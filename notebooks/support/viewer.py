@@ -3,6 +3,7 @@
 import json
 
 import anywidget
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -75,3 +76,21 @@ def look_inside(translator, sentence):
     written = [*target[1:], "<eos>"]
     words = {"encoder": (source, source), "decoder": (target, target), "cross": (written, source)}
     return translation, {kind: (maps[kind], *words[kind]) for kind in words}
+
+
+def typed_viewer(translator, sentence):
+    """A box to type a sentence into, its translation, and the viewer of its attention maps."""
+    typed = ipywidgets.Text(
+        sentence, description="English", continuous_update=False, layout={"width": "95%"}
+    )
+    translation, maps = look_inside(translator, sentence)
+    answer = ipywidgets.Label(translation, style={"font_size": "20px"})
+    viewer = AttentionViewer(maps, kind="cross", layer=3)
+
+    def look(change):
+        """What happens at Enter."""
+        answer.value, maps = look_inside(translator, change.new)
+        viewer.maps = viewer.prepared(maps)
+
+    typed.observe(look, "value")
+    return typed, answer, viewer
