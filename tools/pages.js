@@ -1,5 +1,5 @@
 // The search field. It needs no server: the index is a script, which the first focus loads.
-// All words must stand in a section; the last may be the beginning of one.
+// All words must stand in a section or its name; the last may be the beginning of one.
 const field = document.getElementById("search");
 const found = document.getElementById("found");
 const told = document.getElementById("told");
@@ -25,8 +25,10 @@ function search() {
   const { pages, sections } = searchIndex;
   const sets = words.map((word, place) => sectionsWith(word, place === words.length - 1));
   const nameOf = ([page, , title]) => pages[page][1] + (title && ` › ${title}`);
-  const inName = (section) => words.filter((word) => nameOf(section).toLowerCase().includes(word)).length;
-  const hits = sections.filter((_, number) => sets.every((set) => set.has(number)));
+  const isInName = (word, section) => nameOf(section).toLowerCase().includes(word);
+  const inName = (section) => words.filter((word) => isInName(word, section)).length;
+  const stands = (place, number) => sets[place].has(number) || isInName(words[place], sections[number]);
+  const hits = sections.filter((_, number) => words.every((_, place) => stands(place, number)));
   hits.sort((one, other) => inName(other) - inName(one)); // titles with these words come first
   told.textContent = `${hits.length} ${told.dataset.found}`;
   for (const section of hits) {
