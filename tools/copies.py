@@ -59,7 +59,6 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         ("`make ablation`", "A program of the course"),
         ("`make verbs`", "A program of the course"),
         ("`make sentences` trains", "A program of the course trains"),
-        (": `make sentences` goes on where it stopped", ""),
     ],
     "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
 }

@@ -259,15 +259,24 @@ class LiveCurves:
 def sentences_figure(rows, pairs):
     """Lesson 15: the verb for a piano against how many of the `pairs` that have it were left.
 
-    `rows` of studies/sentences.json, one for each number of them; "all" are `pairs`.
+    `rows` of studies/sentences.json, one for each number and seed; "all" are `pairs`. The first
+    seed is drawn solid, the second dashed.
     """
     above, below = plt.subplots(2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 2])[1]
-    left = [pairs if row["kept"] == "all" else row["kept"] for row in rows]
     verbs = {"弹 pluck": "right", "玩 play": "train", "打 hit": "dev", "踢 kick": "wrong"}
-    for name, colour in verbs.items():
-        values = [row["the piano"]["probability"][name[0]] for row in rows]
-        above.plot(left, values, "o-", markersize=4, color=COLOURS[colour], label=name)
-    below.plot(left, [row["cosines"]["memory"] for row in rows], "o-", markersize=4, color="black")
+    for seed, line in enumerate(("o-", "o--")):
+        part = {
+            pairs if row["kept"] == "all" else row["kept"]: row
+            for row in rows
+            if row["seed"] == seed
+        }
+        left = sorted(part)
+        for name, colour in verbs.items():
+            values = [part[number]["the piano"]["probability"][name[0]] for number in left]
+            label = None if seed else name
+            above.plot(left, values, line, markersize=4, color=COLOURS[colour], label=label)
+        cosines = [part[number]["cosines"]["memory"] for number in left]
+        below.plot(left, cosines, line, markersize=4, color="black")
     above.set(ylabel="probability before a piano", ylim=(0, None))
     above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     below.set(
