@@ -515,16 +515,22 @@ def test_ctrl_c_is_one_line(plain, tmp_path):
 def test_sigterm_leaves_nothing_half_written(tmp_path):
     out = tmp_path / "out"
     program = f"""
-import runpy, sys
+import runpy, sys, time
 from pathlib import Path
 from engine.corpus import prepare
+
+def wait(*arguments, **named):
+    print("half written", flush=True)
+    time.sleep(60)
+
 prepare.PREPARED = Path({str(out)!r})
-sys.argv = "prepare.py --data data_small --src-segmentation subwords --workers 1".split()
+prepare.learn_tokenizers = wait
+sys.argv = "prepare.py --data data_small --workers 1".split()
 runpy.run_path("prepare.py", run_name="__main__")
 """
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as running:
-        while not left_behind(out) and running.poll() is None:
-            time.sleep(0.05)
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert "half written\n" in running.stdout  # it has come so far
         assert left_behind(out)[0].endswith(".unfinished")
         running.terminate()
         assert running.wait(60) == 128 + signal.SIGTERM
