@@ -3,6 +3,14 @@
 const likely = (state, read, count) => (state.ids.length < read.limit ? highest(state.logs, count) : [EOS]);
 const shuffled = (ids) => [...ids].sort((one, other) => ((one * 7919) % 1009) - ((other * 7919) % 1009));
 
+/** What is written so far, marked where the reader chose. */
+const writtenSoFar = (ids, forks, newest = false) =>
+  writtenList(
+    ids,
+    newest,
+    forks.map(({ place }) => place),
+  );
+
 /** `forks`: the places where something else than the likeliest was taken, and what that was. */
 function ask(source, state, forks = []) {
   const ids = shuffled(likely(state, source.read, CHOICES));
@@ -13,11 +21,7 @@ function ask(source, state, forks = []) {
       source.words,
       source.words.map(() => ""),
     ),
-    writtenList(
-      state.ids,
-      false,
-      forks.map(({ place }) => place),
-    ),
+    writtenSoFar(state.ids, forks),
     make(
       "div",
       { class: "cards" },
@@ -52,11 +56,7 @@ function reveal(source, state, forks, guess) {
         : _("You took {}: the model gives it {}. ", named(guess), percent(share(guess)));
   const draw = () => [
     heading(_("How sure is it?")),
-    writtenList(
-      state.ids,
-      false,
-      forks.map(({ place }) => place),
-    ),
+    writtenSoFar(state.ids, forks),
     make(
       "div",
       { class: "bars answer" },
@@ -138,11 +138,7 @@ function took(source, before, id, forks) {
     shade();
     return [
       heading(_("Where it looked to write {}", named(id))),
-      writtenList(
-        state.ids,
-        true,
-        forks.map(({ place }) => place),
-      ),
+      writtenSoFar(state.ids, forks, true),
       box,
       picker(_("Layer"), 0, model.num_layers),
       picker(_("Head"), 1, model.num_heads),
@@ -187,11 +183,7 @@ function done(source, ids, forks) {
   const lines = [[_("what was written"), ids], ...others.map((other) => [_("without your choice"), other])];
   const draw = () => [
     heading(forks.length ? _("One sentence, and where it forked") : _("It is written")),
-    writtenList(
-      ids,
-      false,
-      forks.map(({ place }) => place),
-    ),
+    writtenSoFar(ids, forks),
     make(
       "table",
       { class: "stacked" },
