@@ -143,6 +143,7 @@ def test_a_verb_counts_only_where_it_is_one():
     texts = ["我打算下午踢足球。", "他们打网球。", "下课以后打一下。"]
     assert count_right("tennis", texts) == [2, 1]
     assert count_right("chess", texts) == [0, 0]
+    assert count_right("the piano", ["你儿子弹钢琴。", "钢琴里有子弹。"]) == [1, 2]
 
 
 # the box: what lessons 04, 06, 08, 09, 10 and 16 show

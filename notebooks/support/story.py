@@ -43,8 +43,11 @@ CLOSED = {
     "only through play": [("others", "object"), ("decoder", "object")],
     "only through the others": [("play", "object"), ("decoder", "object")],
 }
-# 打算 is to plan and 下午 the afternoon: the verb's character is no verb there
-OTHER_WORDS = re.compile("打算|打开|打扫|打扰|打电话|下午|下课|下班|下雨|下周|以下|一下|子弹|炸弹")
+# 打算 is to plan, 下午 the afternoon and 子弹 a bullet: the verb's character is no verb there.
+# In 儿子弹 it is one: a son who plays
+OTHER_WORDS = re.compile(
+    "打算|打开|打扫|打扰|打电话|下午|下课|下班|下雨|下周|以下|一下|(?<![儿孩])子弹|炸弹"
+)
 
 
 def variants(thing, who=WHO):
@@ -172,24 +175,6 @@ def vectors_of_play(translator, thing, closed=()):
     src_mask, _ = blocked_masks(ids, play, played, closed)
     vectors = encoder_vectors(translator.model, ids, src_mask)
     return {name: stage[ids == play] for name, stage in vectors.items()}
-
-
-@torch.no_grad()
-def feed_forward_inputs(translator, thing, who=WHO):
-    """What each feed-forward of the encoder is given at `play`: (layers, variants, D)."""
-    model = translator.model
-    ids = encode_sentences(translator.source, variants(thing, who)).to(device_of(model))
-    play, _ = word_ids(translator, thing)
-    given = []
-
-    def keep(module, inputs, output):
-        given.append(inputs[0][ids == play])
-
-    with ExitStack() as hooks:
-        for layer in model.encoder.layers:
-            hooks.enter_context(layer.feed_forward.register_forward_hook(keep))
-        model.encode(ids, padding_mask(ids))
-    return torch.stack(given)
 
 
 @torch.no_grad()
