@@ -259,8 +259,24 @@ def test_what_an_export_is_tried_on(monkeypatch):
     assert max(map(box.source_length, proof.made_up_sentences(box.source, 1)[12::13])) < 4
 
 
+def write_small(folder, adapt=lambda model: None):
+    """A run folder with the tokenizers of the box and a small untrained model."""
+    torch.manual_seed(0)
+    box = load_pretrained()
+    config = replace(box.config, num_layers=1, d_model=16, d_ff=32, num_heads=2, max_length=600)
+    model = make_model(config, len(box.source), len(box.target)).eval()
+    adapt(model)
+    folder.mkdir()
+    write_json(folder / "config.json", asdict(config))
+    for side, tokenizer in (("src", box.source), ("tgt", box.target)):
+        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
+    write_tensors(folder / "model.safetensors", weights_of(model))
+    return folder
+
+
 def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     """Each form has a search of its own, which follows no edit."""
+    small = write_small(tmp_path / "small")
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
     with pytest.raises(InputError, match="would translate"):
         export(BOX, tmp_path / "onnx", "onnx")
@@ -271,13 +287,13 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     # a segmenter that normalises, a limit for long texts, a branch on numbers
     monkeypatch.setattr(WordSegmenter, "segment", lambda self, text: TOKEN.findall(text))
     with pytest.raises(InputError, match="cannot be split without this project"):
-        export(BOX, tmp_path / "onnx", "onnx")
+        export(small, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
     monkeypatch.setattr(PositionwiseFeedForward, "forward", branching)
     with pytest.raises(InputError, match="no form for"):
-        export(BOX, tmp_path / "onnx", "onnx")
+        export(small, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [small]
 
 
 def test_what_an_export_has_another_form_of_is_refused_by_name(tmp_path, monkeypatch):
@@ -301,19 +317,13 @@ def exported_model(folder, name):
 @pytest.mark.parametrize("form", ["ctranslate2", "onnx"])
 def test_a_model_that_writes_nothing_and_one_of_long_inputs_are_exported(form, tmp_path):
     """EOS may come first, and a table of positions grows."""
-    torch.manual_seed(0)
-    box = load_pretrained()
-    config = replace(box.config, num_layers=1, d_model=16, d_ff=32, num_heads=2, max_length=600)
-    model = make_model(config, len(box.source), len(box.target)).eval()
-    with torch.no_grad():
+
+    @torch.no_grad()
+    def end_at_once(model):
         model.tgt_embedding.lookup.weight[EOS] *= 9
         model.decoder.norm.bias.copy_(model.tgt_embedding.lookup.weight[EOS])
-    run = tmp_path / "run"
-    run.mkdir()
-    write_json(run / "config.json", asdict(config))
-    for side, tokenizer in (("src", box.source), ("tgt", box.target)):
-        save_tokenizer(tokenizer, run / f"vocabulary.{side}.json")
-    write_tensors(run / "model.safetensors", weights_of(model))
+
+    run = write_small(tmp_path / "run", end_at_once)
     assert Translator.load(run).translate(["We play."], beam_size=1) == [""]
     export(run, tmp_path / form, form)
     long = " ".join(["play"] * 598)

@@ -225,14 +225,16 @@ def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     edit(odd, FEED_FORWARD, lambda cells: cells.append(nbformat.v4.new_code_cell(own)))
     fill(odd, FEED_FORWARD, None, "raise KeyError('mine')\n")
     before = sorted(original.rglob("*"))
-    assert grade.main([str(original), str(odd), "--out", str(table)]) == 0
+    options = ["--only", "05", "06", "07", "--out", str(table)]
+    assert grade.main([str(original), str(odd), *options]) == 0
     assert sorted(original.rglob("*")) == before
     printed, written = capsys.readouterr().out, table.read_text(encoding="utf-8-sig")
-    assert "0 right, 0 not yet, 35 not filled yet, 0 not graded" in printed
-    assert "The class: 2 students" in printed
     rows = list(csv.DictReader(written.splitlines()))
-    assert len(rows) == 70 and {row["result"] for row in rows[:35]} == {"not filled yet"}
-    assert list(rows[11].values()) == [original.name, LAYER_NORM, "2", "not filled yet", ""]
+    each = len(rows) // 2
+    assert f"0 right, 0 not yet, {each} not filled yet, 0 not graded" in printed
+    assert "The class: 2 students" in printed
+    assert each >= 6 and {row["result"] for row in rows[:each]} == {"not filled yet"}
+    assert list(rows[1].values()) == [original.name, LAYER_NORM, "2", "not filled yet", ""]
     assert "Another cell defines" in printed
     assert "(before it a line of the answer failed: KeyError: 'mine')" in printed
     fill(odd, LAYER_NORM, "x = 1\ny = = 2\n", None)
