@@ -248,7 +248,7 @@ def layer_flow_figure(words, word, notes):
             if lit:
                 background = dict(facecolor="white", edgecolor="none", pad=1)
                 axis.text(
-                    to + 0.13, level + 0.16, note, color=COLOURS["wrong"], bbox=background, zorder=3
+                    to + 0.13, level + 0.16, note, color=COLOURS["wrong"], bbox=background, zorder=5
                 )
         axis.text(to, -0.4, words[to], ha="center")
     axis.set_yticks(range(3), stages)

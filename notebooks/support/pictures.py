@@ -141,8 +141,9 @@ def attention_heatmap(
 def number_map(numbers, rows, columns, title, column_name, row_name):
     """A table of numbers (len(rows), len(columns)) as coloured cells with the numbers in them."""
     axis = plt.subplots(figsize=(2.4 + 0.9 * len(columns), 1.6 + 0.5 * len(rows)))[1]
+    numbers = np.asarray(numbers)
     axis.imshow(numbers, aspect="auto", cmap="Blues")
-    highest = np.max(numbers)
+    highest = numbers.max()
     for (row, column), number in np.ndenumerate(numbers):
         colour = "white" if number > highest / 2 else "black"
         axis.text(column, row, number, ha="center", va="center", color=colour)
@@ -298,7 +299,7 @@ def training_curves(records, axes=None, clip=None):
         points = [(record["step"], record[name]) for record in records if name in record]
         return zip(*points) if points else ([], [])
 
-    smoothed = dict(label="train, label smoothing and dropout", color="#BBBBBB", linewidth=1)
+    smoothed = dict(label="train, as it is minimised", color="#BBBBBB", linewidth=1)
     axes[0].plot(*column("loss"), **smoothed)
     axes[0].plot(*column("train_loss"), "o-", label="train, a sample", color=COLOURS["train"])
     axes[0].plot(*column("dev_loss"), "o-", label="dev", color=COLOURS["dev"])
