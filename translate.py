@@ -16,7 +16,7 @@ from engine.corpus.formats import read_split
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
 from engine.options import parse_command
-from engine.pretrained import default_run
+from engine.pretrained import default_run, tell_edited
 from engine.scoring import keep_scores, print_alpha, print_scores, score
 from engine.serving import serve_translator
 from engine.stream import translate_lines
@@ -62,6 +62,7 @@ def translate_command(argv):
         raise InputError("more than one of a text, --input, --score and --serve: give one")
     choose_device(command.device)
     run = command.run or default_run()
+    tell_edited(run)
     if command.score:
         split = command.split or "test"
         options = split, beam_size, alpha

@@ -183,13 +183,23 @@ def load_schedule(path, optimizer, scheduler):
         alike = [group.keys() for group in groups] == [group.keys() for group in ours["groups"]]
         if not same or not alike or not all(isfinite(float(group["lr"])) for group in groups):
             raise ValueError
-        scheduler.load_state_dict(stored["scheduler"])
+        scheduler.load_state_dict(with_numbers(stored["scheduler"]))
     except (ValueError, TypeError, LookupError, AttributeError):
         hint = "Take a whole copy of it, or train again with --restart"
         raise InputError(f"{path}: damaged. {hint}") from None
     for group, values in zip(optimizer.param_groups, groups):
         for key, value in values.items():
             group[key] = tuple(value) if isinstance(group[key], tuple) else value
+
+
+def with_numbers(value):
+    """What JSON made of a scheduler's state, the keys numbers again where all of them were."""
+    if isinstance(value, list):
+        return [with_numbers(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    counted = all(key.isdecimal() for key in value)  # as the milestones of MultiStepLR
+    return {int(key) if counted else key: with_numbers(part) for key, part in value.items()}
 
 
 def average(folder, config, weights):

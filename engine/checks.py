@@ -4,7 +4,7 @@ import re
 import sys
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Literal, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin
 
 from engine.errors import InputError
 
@@ -22,6 +22,7 @@ ZERO_IS_FINE = {
     "stale",
     "loss",
     "tokens",
+    "alpha",
 }
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
 HIGHEST = {
@@ -32,6 +33,7 @@ HIGHEST = {
     "d_ff": 2**18,
     "max_vocab_size": 10**7,
     "seed": 2**63 - 1,
+    "alpha": 10,
 }
 
 
@@ -40,7 +42,7 @@ FEWEST_TOKENS = 20  # of a vocabulary, control tokens counted
 
 def check_setting(name, kind, value):
     """Raises InputError for a value that a setting of this type cannot have."""
-    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if value is None and NoneType in kinds:
         return
     kind = kinds[0]
@@ -62,13 +64,24 @@ def check_setting(name, kind, value):
 
 
 def check_fields(form):
-    """Raises InputError for the first field of a dataclass whose value it cannot have."""
+    """Raises InputError for the first field of a dataclass whose value it cannot have.
+
+    A default can be had, whatever it is: the field may be the reader's own.
+    """
     for field in fields(form):
-        check_setting(field.name, field.type, getattr(form, field.name))
+        value = getattr(form, field.name)
+        if type(value) is not type(field.default) or value != field.default:
+            check_setting(field.name, field.type, value)
+
+
+# codes of three letters whose script and scoring go by the one of two letters
+SHORTER_CODES = dict(cmn="zh", zho="zh", chi="zh", yue="zh", jpn="ja", kor="ko", eng="en")
 
 
 def check_language(name, value):
     """Raises InputError unless the value has the form of an ISO code, which scores go by."""
+    if value in SHORTER_CODES:
+        raise InputError(f"{name} is {value!r}: give {SHORTER_CODES[value]!r}, the shorter code")
     if not re.fullmatch("[a-z]{2,3}", value):
         code = "".join(re.findall("^[A-Za-z]{2,3}", value)).lower() or "en"
         raise InputError(f"{name} is {value!r}: give the code of the language alone, as {code!r}")

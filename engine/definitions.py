@@ -99,9 +99,12 @@ def edited_names(numbers=TRANSLATING):
     return names
 
 
-def are_ours(*names):
-    """Whether these definitions are the course's own: not edited, nor perhaps patched."""
-    edited = edited_names(RECORDED)
+def are_ours(*names, numbers=RECORDED):
+    """Whether these definitions are the course's own: not edited, nor perhaps patched.
+
+    A statement that is no definition, in a lesson of these numbers, may patch any.
+    """
+    edited = edited_names(numbers)
     return not any(one.partition(", ")[0] in names or one.startswith(OTHER) for one in edited)
 
 

@@ -23,6 +23,7 @@ from notebooks.data_preparation import (
     WordSegmenter,
 )
 
+UNREADABLE = (ValueError, LookupError, TypeError, RecursionError)
 # the settings without which weights mean something else, or nothing
 MEANING = (
     "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm "
@@ -31,8 +32,31 @@ MEANING = (
 
 
 def save_tokenizer(tokenizer, path):
-    """Writes everything that `load_tokenizer` needs into one JSON file."""
-    write_json(Path(path), tokenizer_content(tokenizer), indent=None)
+    """Writes everything that `load_tokenizer` needs into one JSON file.
+
+    Raises InputError for a segmenter, of an edited lesson 01, that could not be read back.
+    """
+    content = tokenizer_content(tokenizer)
+    segmenter = tokenizer.segmenter
+    try:
+        same = settings_of(tokenizer_from(content).segmenter) == settings_of(segmenter)
+    except UNREADABLE:
+        same = False
+    if not same:
+        kind = type(segmenter).__name__
+        known = "the language, lowercase, and the model of SubwordSegmenter"
+        wrong = f"a run stores of a segmenter only its class and {known}, not all of your {kind}"
+        raise InputError(f"lesson 01: {wrong}. Make the rest part of a class that the course has")
+    write_json(Path(path), content, indent=None)
+
+
+def settings_of(segmenter):
+    """What two segmenters have alike if they cut alike: class and attributes."""
+    attributes = {
+        name: value.to_str() if hasattr(value, "to_str") else value
+        for name, value in vars(segmenter).items()
+    }
+    return type(segmenter), attributes
 
 
 def tokenizer_content(tokenizer):
@@ -53,19 +77,24 @@ def load_tokenizer(path):
     """Raises InputError, naming the file, unless it is what `save_tokenizer` writes."""
     content = read_json(Path(path))
     try:
-        kind = content["segmenter"]
-        vocabulary = known_tokens(content["tokens"])
-        if kind == "SubwordSegmenter":
-            segmenter = learned_subwords(content["subwords"], vocabulary.tokens)
-        elif kind == "WordSegmenter":
-            language = "" + content["language"]  # fails for what is no text
-            segmenter = WordSegmenter(language, content.get("lowercase") is True)
-        else:
-            segmenter = {"CharacterSegmenter": CharacterSegmenter}[kind]()
-        return Tokenizer(segmenter, vocabulary)
-    except (ValueError, LookupError, TypeError, RecursionError):
+        return tokenizer_from(content)
+    except UNREADABLE:
         wrong = "not a vocabulary, or cut short"
         raise InputError(f"{path}: {wrong}. Train again with --restart") from None
+
+
+def tokenizer_from(content):
+    """The tokenizer of `tokenizer_content`. Raises one of UNREADABLE for anything else."""
+    kind = content["segmenter"]
+    vocabulary = known_tokens(content["tokens"])
+    if kind == "SubwordSegmenter":
+        segmenter = learned_subwords(content["subwords"], vocabulary.tokens)
+    elif kind == "WordSegmenter":
+        language = "" + content["language"]  # fails for what is no text
+        segmenter = WordSegmenter(language, content.get("lowercase") is True)
+    else:
+        segmenter = {"CharacterSegmenter": CharacterSegmenter}[kind]()
+    return Tokenizer(segmenter, vocabulary)
 
 
 def known_tokens(tokens):

@@ -3,8 +3,10 @@
 Exported folders have this file, so it imports Python's own library only.
 """
 
+import os
 import queue
 import re
+import stat
 import sys
 import threading
 from unicodedata import combining, normalize
@@ -14,6 +16,7 @@ LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
 INVISIBLE = re.compile("[\u00ad\u2060]")  # soft hyphen, word joiner
+APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ](?=[A-Za-zÀ-ɏ])")  # as phones write it: don’t
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
 CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
@@ -80,15 +83,26 @@ def numbered_texts(texts):
         yield number, text
 
 
+def same_file(source, stream):
+    """Whether a stream writes into this very file on a disk, a path or an open file's number."""
+    try:
+        ours = os.stat(source)
+        return stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, os.fstat(stream.fileno()))
+    except (OSError, ValueError, AttributeError):  # no such file, or a stream that is none
+        return False
+
+
 def one_line(text):
     """A text in Unicode's NFC, its control characters and white space of any kind single spaces.
 
-    Signs that only say where a word may be broken are dropped. Of combining marks in a row 30 are
-    kept, as in Unicode's stream-safe form: NFC takes the square of their number.
+    Signs that only say where a word may be broken are dropped, and an apostrophe is the straight
+    one. Of combining marks in a row 30 are kept, as in Unicode's stream-safe form: NFC takes the
+    square of their number.
     """
     if not text.isascii():
         text = "".join(without_long_runs(INVISIBLE.sub("", text)))
-    return " ".join(CONTROL.sub(" ", normalize("NFC", text)).split())
+        text = APOSTROPHE.sub("'", normalize("NFC", text))
+    return " ".join(CONTROL.sub(" ", text).split())
 
 
 def without_long_runs(text):

@@ -1,8 +1,13 @@
 """The model in the box, data_small/model: when programs translate with it."""
 
 import sys
+from contextlib import suppress
+from pathlib import Path
 
-from engine.run_folder import BOX, RunFolder
+from engine.definitions import code_digest, edited_names, lessons
+from engine.errors import InputError
+from engine.files import read_json
+from engine.run_folder import BOX, RunFolder, is_the_box
 from utils import ROOT
 
 
@@ -18,3 +23,16 @@ def default_run():
     steps = "make run trains one of your own" if not run.path.exists() else "it is not finished"
     print(f"translating with the model in the box, {BOX}: no runs/small ({steps})", file=sys.stderr)
     return BOX
+
+
+def tell_edited(run):
+    """Says on stderr where the lessons are others than those that the weights were trained with."""
+    if is_the_box(run):
+        if edited := edited_names():
+            names = ", ".join(edited)
+            print(f"the model in the box: your version of {names} is used", file=sys.stderr)
+        return
+    with suppress(InputError):  # none there: a stranger's folder
+        if read_json(Path(run) / "made.json").get("lessons") not in (None, code_digest(*lessons())):
+            changed = "the lessons have changed since it was begun, and are used as they are now"
+            print(f"{run}: {changed}", file=sys.stderr)

@@ -1,12 +1,11 @@
 """What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
 
-import os
 import sys
 
 from tqdm import tqdm
 
 from engine.errors import InputError
-from engine.plain_text import numbered_texts, one_line, rounds
+from engine.plain_text import numbered_texts, one_line, rounds, same_file
 from engine.text_files import read_lines
 
 
@@ -22,8 +21,9 @@ def translate_lines(load, texts=(), path=None):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
     if sys.stdout is None:
         raise InputError("standard output is closed: give translations somewhere to go")
-    if path and same_file(path, sys.stdout):
-        raise InputError(f"{path}: would be read and written at once. Write to another file")
+    if not texts and same_file(path or sys.stdin.fileno(), sys.stdout):
+        name = path or "standard input"
+        raise InputError(f"{name}: would be read and written at once. Write to another file")
     texts = list(numbered_texts(texts))
     total = sum(1 for _ in read_lines(path, tell=False)) if path else None
     lines = texts or read_lines(path or sys.stdin.fileno())
@@ -35,11 +35,3 @@ def translate_lines(load, texts=(), path=None):
             numbers, sentences = zip(*batch)
             translations = translate(sentences, first=numbers[0], bar=bar)
             print(*map(one_line, translations), sep="\n", flush=True)
-
-
-def same_file(path, stream):
-    """Whether a stream writes into this very file."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
-    except (OSError, ValueError):  # no such file, or a stream that is none
-        return False

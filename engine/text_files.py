@@ -56,7 +56,11 @@ def check_scripts(path, pairs, config):
         wrong = sum(not in_script(pair[side], code) for pair in pairs)
         if 2 * wrong > len(pairs):
             message = f"{wrong} of {len(pairs)} texts that should be {code} have no letter of it"
-            raise InputError(f"{path}: {message}. Are --src, --tgt and --target-first right?")
+            order = "target, tab, source" if config.target_first else "source, tab, target"
+            raise InputError(
+                f"{path}: {message}. It is read as {order}: what --src, --tgt and --target-first "
+                "say when a run is trained"
+            )
 
 
 def kept_pairs(path, rows, config):

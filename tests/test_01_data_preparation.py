@@ -118,6 +118,7 @@ def test_words_come_back_as_they_were(text):
 
 def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     assert one_line("Good morn\u00ading, vi\u2060olin.") == "Good morning, violin."
+    assert one_line("I don’t: ‘Dogs’ food’, l’été.") == "I don't: ‘Dogs’ food’, l'été."
     assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
 
 
@@ -320,6 +321,18 @@ def test_tokenizers_survive_saving(tmp_path, corpus, kinds):
         assert again.encode(text) == ids
         assert again.decode(ids) == tokenizer.decode(ids)
         assert len(again) == len(tokenizer) <= 604
+
+
+def test_a_segmenter_that_cannot_be_read_back_is_refused_before_any_training(tmp_path):
+    class Pieces(WordSegmenter):
+        """Of an edited lesson 01."""
+
+    halves = WordSegmenter("en")
+    halves.halves = True
+    for segmenter in (Pieces("en"), halves):
+        with pytest.raises(InputError, match="lesson 01: a run stores of a segmenter only"):
+            save_tokenizer(Tokenizer(segmenter, Vocabulary(["play"])), tmp_path / "v.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_vocabulary_is_from_training_text_only():

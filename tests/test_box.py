@@ -101,6 +101,7 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
     definitions.edited_names(definitions.RECORDED)
     assert definitions.edited_names() == ["other code of lesson 16", "LOOKAHEAD"]
     assert not definitions.are_ours("MultiHeadAttention")  # which that code may have patched
+    assert definitions.are_ours("WordSegmenter", numbers=("01",))
     lesson.write_text(text, encoding="utf-8")
     lesson.with_name("16_translation-Copy1.ipynb").unlink()
     (lesson,) = (course / "notebooks").glob("10_*.ipynb")
@@ -182,6 +183,8 @@ def test_edited_code_is_used_and_named(course):
     name = "the model in the box: your version of PositionwiseFeedForward is used"
     assert printed[0] == name and len(printed) == 2, errors
     assert printed[1:] != load_pretrained().translate(["We play football every day."])
+    done = run_python("translate.py", "Hello.", cwd=course, PYTHONPATH=str(course))
+    assert done.returncode == 0 and f"{name}\n" in done.stderr
 
 
 def test_weights_that_no_longer_fit_are_one_line_at_every_use(course):

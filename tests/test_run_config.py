@@ -1,11 +1,14 @@
 import json
+from dataclasses import dataclass
+from typing import Optional
 
 import pytest
 
+from engine.checks import check_fields
 from engine.errors import InputError
 from engine.options import parse_command
 from engine.run_config import RunConfig
-from engine.run_folder import RunFolder
+from engine.run_folder import RunFolder, Search
 from notebooks.setup import PRESETS, replace
 from train import TrainCommand
 
@@ -40,6 +43,33 @@ def test_unknown_preset_names_the_known_ones():
 def test_impossible_settings_are_refused_by_name(change):
     with pytest.raises(InputError, match=next(iter(change))):
         replace(RunConfig(), **change)
+
+
+def test_a_setting_of_the_readers_own_may_begin_at_anything():
+    @dataclass
+    class Mine:
+        weight_decay: float = 0.0
+        offset: int = -3
+        window: Optional[int] = None  # noqa: UP045, as some write it
+        steps: int = 5
+
+    check_fields(Mine())
+    check_fields(Mine(window=7, offset=-3))
+    for change in (dict(window="7"), dict(steps=0), dict(weight_decay=-1.0)):
+        with pytest.raises(InputError, match=next(iter(change))):
+            check_fields(Mine(**change))
+
+
+@pytest.mark.parametrize("alpha", [11, 1e6, -1])
+def test_a_length_penalty_that_no_option_could_give_is_refused(alpha):
+    assert Search(0).alpha == 0
+    with pytest.raises(InputError, match="alpha"):
+        Search(alpha)
+
+
+def test_a_longer_code_of_a_language_names_the_shorter():
+    with pytest.raises(InputError, match="tgt is 'cmn': give 'zh'"):
+        replace(RunConfig(), tgt="cmn")
 
 
 def test_one_vocabulary_of_subwords_needs_subwords_on_both_sides():

@@ -18,9 +18,10 @@ import pytest
 import torch
 from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, MultiStepLR, OneCycleLR
 
 import train
+import translate
 from engine import loading, training_run
 from engine.checkpoints import Progress, save_checkpoint
 from engine.errors import InputError, Stopped
@@ -100,6 +101,8 @@ def warmed_up(optimizer):
         (partial(torch.optim.SGD, lr=0.1, momentum=0.9), partial(CosineAnnealingLR, T_max=8)),
         (torch.optim.Adam, partial(OneCycleLR, max_lr=0.01, total_steps=9)),  # moves betas, too
         (partial(torch.optim.Adafactor, lr=0.1), warmed_up),  # a row and a column for a matrix
+        # counts its milestones by numbers, which JSON knows as texts only
+        (partial(torch.optim.SGD, lr=0.1), partial(MultiStepLR, milestones=[5, 7])),
     ],
 )
 def test_another_optimizer_and_schedule_are_resumed(
@@ -514,6 +517,8 @@ def test_a_run_that_goes_on_with_other_lessons_says_so(small_data, finished_run,
     run = shutil.copytree(finished_run, tmp_path / "run")
     made = json.loads((run / "made.json").read_text())
     (run / "made.json").write_text(json.dumps(made | {"lessons": "of last week"}))
+    assert translate.main(["--run", str(run), "--beam-size", "1", "One."]) == 0
+    assert "lessons have changed since it was begun" in capsys.readouterr().err
     run_training(small_data, RunConfig.preset("tiny"), run)
     assert "the lessons have changed since it was begun" in capsys.readouterr().out
 

@@ -107,6 +107,18 @@ def test_an_argument_that_is_not_utf8_is_told_before_any_work():
         translate_lines(pytest.fail, ("Yes.", "caf\udce9"))
 
 
+def test_standard_input_that_is_written_to_is_refused(finished_run, tmp_path):
+    """It would be answered without end."""
+    path = tmp_path / "texts"
+    path.write_text("Two.\n")
+    with open(path) as source, open(path, "a") as target:
+        command = [sys.executable, ROOT / "translate.py", "--run", finished_run]
+        options = dict(stdin=source, stdout=target, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, timeout=120, **options)
+    assert done.returncode == 2 and "read and written at once" in done.stderr
+    assert path.read_text() == "Two.\n"
+
+
 def test_numbers_of_lines_go_on_over_the_rounds(capsys, tmp_path):
     (tmp_path / "text").write_text("a\n" * 5000)
     starts = []

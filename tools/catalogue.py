@@ -310,7 +310,7 @@ def front_pages(language):
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("task", choices=("update", "check"))
     parser.add_argument("language", nargs="?", default="zh_CN")
     meaning = "`check` refuses blocks without a translation, and those to look over"

@@ -339,7 +339,7 @@ def check_replaceable(out):
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument(
         "out", nargs="?", default="pages", type=Path, help="the folder to write (default: pages)"
     )

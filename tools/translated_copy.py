@@ -116,7 +116,7 @@ def execute(out):
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("language", nargs="?", default="zh_CN")
     parser.add_argument("--out", type=Path, default=ROOT / "chinese", help="the copy's folder")
     meaning = "run its notebooks, 20 minutes, so that their pictures speak its language"

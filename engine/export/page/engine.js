@@ -76,7 +76,8 @@ class Model {
 
   segment(text) {
     const visible = text.replace(/[\u00ad\u2060]/g, ""); // soft hyphen, word joiner
-    const line = visible.normalize("NFC").replace(this.blanks, " ").trim();
+    const straight = visible.normalize("NFC").replace(/(?<=[A-Za-zÀ-ɏ])[’ʼ](?=[A-Za-zÀ-ɏ])/g, "'");
+    const line = straight.replace(this.blanks, " ").trim();
     return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
 

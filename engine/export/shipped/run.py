@@ -10,7 +10,15 @@ import json
 import sys
 from pathlib import Path
 
-from plain_text import InputError, join_words, numbered_lines, numbered_texts, one_line, rounds
+from plain_text import (
+    InputError,
+    join_words,
+    numbered_lines,
+    numbered_texts,
+    one_line,
+    rounds,
+    same_file,
+)
 
 
 class Model:
@@ -77,6 +85,8 @@ def main():
         model = Model()
         lines = numbered_texts(options.text)
         if sys.stdin and not options.text:
+            if same_file(sys.stdin.fileno(), sys.stdout):
+                raise InputError("standard input: would be read and written at once")
             lines = numbered_lines(sys.stdin.buffer, "standard input")
         for batch in rounds(lines):  # each line is answered as it comes, many together
             numbers, texts = zip(*batch)
