@@ -37,6 +37,8 @@ def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
     read_scores(run)  # damaged? Then before any work
     if is_the_box(run) and alpha == "auto":
         raise InputError("--alpha auto keeps what it chooses with a run: give --run")
+    if split == "dev" and alpha == "auto":
+        raise InputError("--alpha auto chooses on dev: a score on dev would be chosen, too")
     translator = Translator.load(run)
     scores = {}
     translations = {}

@@ -164,7 +164,7 @@ TRANSLATIONS = {
     "--score . --split **": "split is", "--score . --split ": "--split: its value is empty",
     "--beam-size 1 --alpha 1 Hello.": "--alpha has no effect", "--split dev Hello.": "--split has",
     "--port 99 Hello.": "no effect without --serve", "--host ::1 Hello.": "without --serve",
-    "--serve --port 99999": "from 0 to 65535",
+    "--serve --port 99999": "from 0 to 65535", "--score . --split dev --alpha auto": "on dev: a",
 }  # fmt: skip
 
 

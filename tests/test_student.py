@@ -211,6 +211,14 @@ def test_what_would_give_a_solution_away_is_refused():
         student.changed("Makefile", "all:\n")
 
 
+def test_a_cell_without_tags_and_an_answer_with_a_nul_are_no_errors():
+    cell = nbformat.v4.new_code_cell("")
+    cell.metadata["tags"] = None
+    assert grading.tagged([cell], "check") == []
+    told = grading.verdict({}, "x = 1\ny = '\0'\n", "", None)
+    assert told.startswith("not yet. Line 2 is no Python"), told
+
+
 def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     """Nothing in a copy stops the class, or gives orders to the terminal."""
     odd = handed_in(original, tmp_path / "odd\x1b[2J", LAYER_NORM)

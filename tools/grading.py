@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 def tagged(cells, tag):
     """The cells that have this tag."""
-    return [cell for cell in cells if tag in cell.metadata.get("tags", [])]
+    return [cell for cell in cells if tag in (cell.metadata.get("tags") or [])]
 
 
 @cache
@@ -157,9 +157,11 @@ def verdict(names, answer, source, check):
     """What the check whose cell is `source` says about an answer; `check` is the course's own."""
     try:
         errors = run_each(statements(answer), names)
-    except SyntaxError as error:
-        line = (error.text or "").strip()
-        return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
+    except (SyntaxError, ValueError) as error:  # the second, in older Pythons: a NUL
+        number = getattr(error, "lineno", None) or answer.count("\n", 0, answer.find("\0")) + 1
+        line = (getattr(error, "text", None) or "").strip()
+        reason = getattr(error, "msg", None) or error
+        return f"not yet. Line {number} is no Python ({reason}): {line}"
     names["check"] = check  # an answer may have defined one, too
     nodes = [node for node in statements(source) if is_check(node)]
     exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
