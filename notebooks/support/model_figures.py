@@ -46,6 +46,37 @@ def table_figure(table):
     axes[1].legend(frameon=False, loc="lower center", ncol=4)
 
 
+def units_figure(names, W1, b1, W2, held):
+    """Lesson 06: a feed-forward on named dimensions, `held` of them 1; lit is what is not 0."""
+    x = torch.tensor([float(name in held) for name in names])
+    units = (x @ W1 + b1).relu()
+    layers = [x, units, units @ W2]
+    places = [np.linspace(4, 0, len(layer)) if len(layer) > 2 else (3.2, 0.8) for layer in layers]
+    axis = plt.subplots(figsize=(9, 3.4))[1]
+    for column, weights in enumerate((W1, W2)):
+        for (start, end), weight in np.ndenumerate(weights.numpy()):
+            if weight:
+                lit = layers[column][start] * layers[column + 1][end] > 0
+                axis.plot(
+                    (column, column + 1),
+                    (places[column][start], places[column + 1][end]),
+                    color=COLOURS["wrong"] if lit else "#BBBBBB",
+                    linewidth=2.5 if lit else 1,
+                )
+    texts = [names, [f"unit {number}" for number in range(len(units))], names]
+    for column, layer in enumerate(layers):
+        for value, level, text in zip(layer.tolist(), places[column], texts[column]):
+            colour = "#F0E442" if value else "white"
+            axis.plot(column, level, "o", markersize=22, color=colour, markeredgecolor="black")
+            axis.text(column, level, f"{value:g}", ha="center", va="center")
+            side, across = (-0.12, "right") if column == 0 else (0.12, "left")
+            axis.text(column + side, level, text, ha=across, va="center")
+    axis.set_xticks(range(3), ["in", "after W1, b1 and ReLU", "after W2"])
+    axis.set(xlim=(-0.6, 2.6), ylim=(-0.6, 4.6), yticks=[])
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+
+
 def arrows_figure(meaning, mixes):
     """Lesson 04: vectors of two dimensions as arrows, and dashed what attention mixes of them."""
     axis = plt.subplots(figsize=(4.6, 4.6))[1]
