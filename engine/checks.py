@@ -75,7 +75,7 @@ def check_fields(form):
 
 
 # codes of three letters whose script and scoring go by the one of two letters
-SHORTER_CODES = dict(cmn="zh", zho="zh", chi="zh", yue="zh", jpn="ja", kor="ko", eng="en")
+SHORTER_CODES = dict(cmn="zh", zho="zh", chi="zh", yue="zh", jpn="ja", kor="ko")
 
 
 def check_language(name, value):

@@ -75,6 +75,11 @@ def code_digest(*paths):
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def lessons_changed(made):
+    """Whether a run, by its made.json, was begun with other lessons. Older ones do not say."""
+    return made.get("lessons") not in (None, code_digest(*lessons()))
+
+
 def lessons(numbers=("",)):
     """The notebooks of these lessons, of all by default, in their order."""
     paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))

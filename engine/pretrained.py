@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from engine.definitions import code_digest, edited_names, lessons
+from engine.definitions import edited_names, lessons_changed
 from engine.errors import InputError
 from engine.files import read_json
 from engine.run_folder import BOX, RunFolder, is_the_box
@@ -25,14 +25,18 @@ def default_run():
     return BOX
 
 
+def your_version(names):
+    """The line for a reader whose edits of these definitions the model in the box computes with."""
+    return f"the model in the box: your version of {', '.join(names)} is used"
+
+
 def tell_edited(run):
     """Says on stderr where the lessons are others than those that the weights were trained with."""
     if is_the_box(run):
         if edited := edited_names():
-            names = ", ".join(edited)
-            print(f"the model in the box: your version of {names} is used", file=sys.stderr)
+            print(your_version(edited), file=sys.stderr)
         return
     with suppress(InputError):  # none there: a stranger's folder
-        if read_json(Path(run) / "made.json").get("lessons") not in (None, code_digest(*lessons())):
+        if lessons_changed(read_json(Path(run) / "made.json")):
             changed = "the lessons have changed since it was begun, and are used as they are now"
             print(f"{run}: {changed}", file=sys.stderr)

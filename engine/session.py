@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from engine import checkpoints
 from engine.checkpoints import Progress, step_of
-from engine.definitions import code_digest, lessons
+from engine.definitions import code_digest, lessons, lessons_changed
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
 from engine.model_files import (
@@ -135,7 +135,7 @@ class TrainingSession:
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
         begun = made.get("start", self.start)
-        if self.writes and made.get("lessons") not in (None, code_digest(*lessons())):
+        if self.writes and lessons_changed(made):
             hint = "it goes on with them as they are now; --restart begins anew"
             print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
         if (begun or {}).get("sha256") != (self.start or {}).get("sha256"):

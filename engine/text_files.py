@@ -26,7 +26,7 @@ def split_files(folder, split, extension):
     """The files `SPLIT.EXTENSION` and `SPLIT-*.EXTENSION` of a data folder, sorted by name."""
     folder = Path(folder)
     if not folder.is_dir():
-        kind = "a file" if Path(folder).is_file() else "no such folder"
+        kind = "a file" if folder.is_file() else "no such folder"
         raise InputError(f"{folder}: {kind}. Give a folder that holds train.tsv and dev.tsv")
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
     return sorted(map(regular, files))

@@ -155,13 +155,15 @@ def namespace(module, cells):
 
 def verdict(names, answer, source, check):
     """What the check whose cell is `source` says about an answer; `check` is the course's own."""
+    before, nul, _ = answer.partition("\0")
+    if nul:
+        number = before.count("\n") + 1
+        return f"not yet. Line {number} is no Python (it has the character NUL)"
     try:
         errors = run_each(statements(answer), names)
-    except (SyntaxError, ValueError) as error:  # the second, in older Pythons: a NUL
-        number = getattr(error, "lineno", None) or answer.count("\n", 0, answer.find("\0")) + 1
-        line = (getattr(error, "text", None) or "").strip()
-        reason = getattr(error, "msg", None) or error
-        return f"not yet. Line {number} is no Python ({reason}): {line}"
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
     names["check"] = check  # an answer may have defined one, too
     nodes = [node for node in statements(source) if is_check(node)]
     exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)

@@ -19,7 +19,7 @@ from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
-from engine.plain_text import CLOSING, OPENING, one_line
+from engine.plain_text import APOSTROPHE, CLOSING, OPENING, one_line
 from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator
 from notebooks.data_preparation import (
@@ -141,6 +141,7 @@ def describe(translator):
         "target": names(translator.target),
         "token": r"[\s\S]" if every else javascript(translated(TOKEN.pattern)),
         "blank": javascript(BLANKS),
+        "apostrophe": APOSTROPHE.pattern,
         "lowercase": not every and translator.source.segmenter.lowercase,
         "spaced": isinstance(target, WordSegmenter) and target.language != "zh",
         "opening": "".join(sorted(OPENING)),

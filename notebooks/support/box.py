@@ -5,6 +5,7 @@ import functools
 
 from engine.definitions import edited_names
 from engine.errors import InputError
+from engine.pretrained import your_version
 from engine.run_folder import BOX
 from engine.translator import Translator
 
@@ -18,7 +19,7 @@ def load_pretrained():
     """
     edited = edited_names()
     if edited:
-        print(f"the model in the box: your version of {', '.join(edited)} is used")
+        print(your_version(edited))
     try:
         box = Translator.load(BOX, device="cpu")
         box.translate(["Good morning."])

@@ -62,6 +62,7 @@ class Model {
     this.ids = new Map(this.source.map((token, number) => [token, number]));
     this.pattern = new RegExp(this.token, "gu");
     this.blanks = new RegExp(this.blank, "gu");
+    this.apostrophes = new RegExp(this.apostrophe, "gu");
   }
 
   /**
@@ -76,7 +77,7 @@ class Model {
 
   segment(text) {
     const visible = text.replace(/[\u00ad\u2060]/g, ""); // soft hyphen, word joiner
-    const straight = visible.normalize("NFC").replace(/(?<=[A-Za-zÀ-ɏ])[’ʼ](?=[A-Za-zÀ-ɏ])/g, "'");
+    const straight = visible.normalize("NFC").replace(this.apostrophes, "'");
     const line = straight.replace(this.blanks, " ").trim();
     return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
