@@ -12,7 +12,6 @@ folder.
 import os
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -107,9 +106,8 @@ class RunFolder:
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
-        make = partial(make_model, config, len(source), len(target))
-        check_size(path, make)
-        model = make()
+        check_size(path, config, max(len(source), len(target)))
+        model = make_model(config, len(source), len(target))
         checked = load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())
         model = model.to(device).eval()
