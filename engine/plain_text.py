@@ -15,8 +15,8 @@ LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 # bytes without the beginning of a character at their end, which may be cut there
 WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
-INVISIBLE = re.compile("[\u00ad\u2060]")  # soft hyphen, word joiner
-APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ](?=[A-Za-zÀ-ɏ])")  # as phones write it: don’t
+INVISIBLE = re.compile("[\u00ad\u200b\u2060]")  # soft hyphen, zero-width space, word joiner
+APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
 CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
@@ -101,8 +101,8 @@ def one_line(text):
     """
     if not text.isascii():
         text = "".join(without_long_runs(INVISIBLE.sub("", text)))
-        text = APOSTROPHE.sub("'", normalize("NFC", text))
-    return " ".join(CONTROL.sub(" ", text).split())
+        text = normalize("NFC", text).replace("\u2011", "-")  # the hyphen that breaks no line
+    return " ".join(CONTROL.sub(" ", APOSTROPHE.sub("'", text)).split())
 
 
 def without_long_runs(text):

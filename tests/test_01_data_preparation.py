@@ -119,6 +119,9 @@ def test_words_come_back_as_they_were(text):
 def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     assert one_line("Good morn\u00ading, vi\u2060olin.") == "Good morning, violin."
     assert one_line("I don’t: ‘Dogs’ food’, l’été.") == "I don't: ‘Dogs’ food’, l'été."
+    for sign in "ʼ‘´`＇":
+        assert one_line(f"I don{sign}t.") == "I don't."
+    assert one_line("Good\u200b mor\u200bning, e\u2011mail.") == "Good morning, e-mail."
     assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
 
 

@@ -5,7 +5,7 @@ import json
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import InputError
-from engine.plain_text import APOSTROPHE, one_line
+from engine.plain_text import APOSTROPHE, INVISIBLE, one_line
 from notebooks.data_preparation import (
     CONTROL_TOKENS,
     TOKEN,
@@ -54,9 +54,10 @@ def export_tokenizer(tokenizer, reads):
         exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
-    invisible = normalizers.Replace(Regex(r"[\x{ad}\x{2060}]"), "")  # as one_line drops them
+    invisible = normalizers.Replace(Regex(INVISIBLE.pattern), "")  # as one_line drops them
+    hyphen = normalizers.Replace("\u2011", "-")
     apostrophe = normalizers.Replace(Regex(APOSTROPHE.pattern), "'")
-    steps = [invisible, normalizers.NFC(), apostrophe, blanks, normalizers.Strip()]
+    steps = [invisible, normalizers.NFC(), hyphen, apostrophe, blanks, normalizers.Strip()]
     if getattr(segmenter, "lowercase", False):
         steps.append(normalizers.Lowercase())
     exported.normalizer = normalizers.Sequence(steps)

@@ -76,8 +76,10 @@ class Model {
   // lesson 01
 
   segment(text) {
-    const visible = text.replace(/[\u00ad\u2060]/g, ""); // soft hyphen, word joiner
-    const straight = visible.normalize("NFC").replace(this.apostrophes, "'");
+    // soft hyphen, zero-width space, word joiner; then the hyphen that breaks no line
+    const visible = text.replace(/[\u00ad\u200b\u2060]/g, "");
+    const hyphens = visible.normalize("NFC").replaceAll("\u2011", "-");
+    const straight = hyphens.replace(this.apostrophes, "'");
     const line = straight.replace(this.blanks, " ").trim();
     return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
