@@ -79,10 +79,10 @@ grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all les
 	$(BIN)/python tools/grade.py $(COPIES) $(if $(ONLY),--only $(ONLY))
 
 pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
-	$(BIN)/python tools/pages.py $(if $(filter-out 0,$(SOLUTIONS)),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
+	$(BIN)/python tools/pages.py $(if $(filter 1 yes true,$(SOLUTIONS)),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
 
 chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, in 20 minutes, by EXECUTE=1
-	$(BIN)/python tools/translated_copy.py $(if $(filter-out 0,$(EXECUTE)),--execute)
+	$(BIN)/python tools/translated_copy.py $(if $(filter 1 yes true,$(EXECUTE)),--execute)
 
 wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt

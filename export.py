@@ -12,7 +12,7 @@ from engine.errors import InputError, end_at_sigterm, run_command
 from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.options import parse_command
-from engine.pretrained import default_run
+from engine.pretrained import default_run, tell_edited
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ def export_command(argv):
     """Parses, writes, and prints how to translate with it."""
     command = parse_command(ExportCommand, argv, "export.py")
     run = command.run or default_run()
+    tell_edited(run)
     if command.form == "page":
         if command.int8:
             raise InputError("--int8: a page has weights of 16 bits. Leave it out")

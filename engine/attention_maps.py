@@ -2,6 +2,7 @@
 
 import torch
 
+from engine.errors import InputError
 from engine.plain_text import one_line
 from notebooks.data_preparation import BOS, EOS, Batch
 
@@ -25,6 +26,9 @@ def attention_maps(model, src, tgt, src_mask, tgt_mask):
             module.keep_weights = True
         model.eval()
         model(src, tgt, src_mask, tgt_mask)
+        if any(module.weights is None for module in modules):
+            wrong = "the attention of your lesson 04 keeps no weights to be shown"
+            raise InputError(f"{wrong}: its `attend` has to, where keep_weights is set")
         return {
             kind: torch.stack([part.weights for part in group]) for kind, group in groups.items()
         }

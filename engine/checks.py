@@ -24,6 +24,23 @@ ZERO_IS_FINE = {
     "tokens",
     "alpha",
 }
+ABOVE_ZERO = {
+    "min_freq",
+    "max_vocab_size",
+    "max_length",
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "batch_tokens",
+    "steps",
+    "warmup_steps",
+    "learning_rate",
+    "max_grad_norm",
+    "grad_accum_steps",
+    "eval_steps",
+    "checkpoints",
+}
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
 HIGHEST = {
     "dropout": 0.999,
@@ -50,13 +67,17 @@ def check_setting(name, kind, value):
         if value not in get_args(kind):
             raise InputError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
         return
+    if kind not in (int, float, str, bool):
+        wrong = f"{name} is {value!r}: a run stores numbers, texts, yes or no, and choices of texts"
+        raise InputError(f"{wrong}. Give the field another type")
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise InputError(f"{name} is {value!r}: give a value of type {kind.__name__}")
     if kind not in (int, float):
         return
     lowest = "from 0" if name in ZERO_IS_FINE else "above 0"
+    bounded = name in ZERO_IS_FINE or name in ABOVE_ZERO  # others are a reader's own
     highest = HIGHEST.get(name, 10**9 if kind is int else sys.float_info.max)
-    too_low = value < 0 or (value == 0 and name not in ZERO_IS_FINE)
+    too_low = bounded and (value < 0 or (value == 0 and name in ABOVE_ZERO))
     if too_low or value != value:  # the second is true of "not a number" only
         raise InputError(f"{name} is {value}: give a number {lowest}")
     if value > highest and not (name in INFINITE_IS_FINE and value == float("inf")):

@@ -3,7 +3,6 @@
 import ast
 import functools
 import hashlib
-import re
 import sys
 
 from engine.files import read_json
@@ -12,12 +11,19 @@ from utils import ROOT
 
 # what the functions and classes of the lessons are in the course: `make notebooks` writes it
 DEFINITIONS = ROOT / "engine" / "definitions.json"
-# the lessons that translating uses, and with the loss those of which production has other forms
+# the lessons that translating uses; with the loss those of which production has other forms; and
+# with the schedule those whose options depend on them
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
-RECORDED = (*TRANSLATING, "13")
+WITH_OTHER_FORMS = (*TRANSLATING, "13")
+RECORDED = (*WITH_OTHER_FORMS, "14")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
-LESSON = re.compile(r"\d\d_[a-z_]+")  # JupyterLab's copies, 16_translation-Copy1, are none
+# by their names: a reader's copies and notebooks of his own, beside them, are none
+LESSONS = (
+    "setup data_preparation input_embedding positional_encoding multi_head_attention layer_norm "
+    "feed_forward sublayer_connection encoder decoder transformer make_model label_smoothing loss "
+    "optimizer_schedule training translation"
+).split()
 
 
 def definitions(path):
@@ -82,8 +88,7 @@ def lessons_changed(made):
 
 def lessons(numbers=("",)):
     """The notebooks of these lessons, of all by default, in their order."""
-    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    paths = [path for path in paths if LESSON.fullmatch(path.stem)]
+    paths = [FOLDER / f"{number:02}_{name}.ipynb" for number, name in enumerate(LESSONS)]
     return [path for path in paths if path.name.startswith(tuple(numbers))]
 
 
@@ -104,7 +109,7 @@ def edited_names(numbers=TRANSLATING):
     return names
 
 
-def are_ours(*names, numbers=RECORDED):
+def are_ours(*names, numbers=WITH_OTHER_FORMS):
     """Whether these definitions are the course's own: not edited, nor perhaps patched.
 
     A statement that is no definition, in a lesson of these numbers, may patch any.

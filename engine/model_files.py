@@ -31,10 +31,13 @@ MEANING = (
 
 
 def save_tokenizer(tokenizer, path):
-    """Writes everything that `load_tokenizer` needs into one JSON file.
+    """Writes everything that `load_tokenizer` needs into one JSON file."""
+    check_storable(tokenizer)
+    write_json(Path(path), tokenizer_content(tokenizer), indent=None)
 
-    Raises InputError for a segmenter, of an edited lesson 01, that could not be read back.
-    """
+
+def check_storable(tokenizer):
+    """Raises InputError for a segmenter, of an edited lesson 01, that could not be read back."""
     content = tokenizer_content(tokenizer)
     segmenter = tokenizer.segmenter
     try:
@@ -46,7 +49,6 @@ def save_tokenizer(tokenizer, path):
         known = "the language, lowercase, and the model of SubwordSegmenter"
         wrong = f"a run stores of a segmenter only its class and {known}, not all of your {kind}"
         raise InputError(f"lesson 01: {wrong}. Make the rest part of a class that the course has")
-    write_json(Path(path), content, indent=None)
 
 
 def settings_of(segmenter):

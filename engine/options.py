@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
@@ -46,7 +47,7 @@ def parse_command(form, argv, program, preset=None):
         default = form(settings=default_settings(at_home(origin), preset))
     command = at_home(tyro.cli(form, default=default, args=argv, **options))
     if preset is not None:
-        check_effects(command.settings, default.settings, bool(command.start))
+        check_effects(command.settings, default.settings, bool(command.start), command.data)
     return command
 
 
@@ -81,19 +82,27 @@ def at_home(command):
     return dataclasses.replace(command, **changes)
 
 
-def check_effects(settings, default, started=False):
+def check_effects(settings, default, started=False, data=None):
     """Raises InputError for a setting that differs from its default and changes nothing."""
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
     theirs = "--start brings its own vocabularies"
+    schedule_is_ours = are_ours("make_optimizer", "noam_rate", numbers=("14",))
+    named = data is not None and data.is_dir() and not any(data.glob("train*.tsv*"))
     without_effect = {
         "max_vocab_size": (started, theirs),
-        "learning_rate": (settings.schedule == "noam", "the schedule noam computes the rate"),
+        "target_first": (named, f"the sides of the files in {data} have names"),
+        "learning_rate": (
+            schedule_is_ours and settings.schedule == "noam",
+            "the schedule noam computes the rate",
+        ),
         "min_freq": (
             subwords or started,
             theirs if started else "subwords have no lowest frequency",
         ),
         "warmup_steps": (
-            settings.schedule == "linear" and 2 * settings.warmup_steps > settings.steps + 1,
+            schedule_is_ours
+            and settings.schedule == "linear"
+            and 2 * settings.warmup_steps > settings.steps + 1,
             f"it is more than half of {settings.steps} steps",
         ),
     }
@@ -105,8 +114,9 @@ def check_effects(settings, default, started=False):
 def by_present_name(part):
     """An option of a command line under the name that it has now."""
     name, equals, value = part.removeprefix("--").partition("=")
-    present = RunConfig.FORMER_NAMES.get(name.replace("-", "_"))
-    if present is None or not part.startswith("--"):
+    former = name.replace("-", "_")
+    present = RunConfig.FORMER_NAMES.get(former)
+    if present is None or not part.startswith("--") or hasattr(RunConfig, former):  # a reader's own
         return part
     return f"--{present.replace('_', '-')}{equals}{value}"
 

@@ -13,6 +13,13 @@ RUN_PRESETS = {
     "subwords": dict(keep="average", checkpoints=6),
     "base": dict(eval_steps=1000, patience=4, keep="average", checkpoints=5),
 }
+# the settings of the course; any other is a reader's own
+OURS = set(
+    "src tgt src_segmentation tgt_segmentation min_freq max_vocab_size max_length num_layers "
+    "d_model d_ff num_heads dropout norm tie_embeddings label_smoothing batch_tokens steps "
+    "schedule warmup_steps learning_rate max_grad_norm seed target_first grad_accum_steps "
+    "eval_steps bleu_sentences patience keep checkpoints dtype".split()
+)
 SMALLEST_SUBWORDS = 260  # tokens: every byte and the control tokens
 
 

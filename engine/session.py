@@ -21,6 +21,7 @@ from engine.definitions import code_digest, lessons, lessons_changed
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
 from engine.model_files import (
+    check_storable,
     made_for,
     save_tokenizer,
     weights_digest,
@@ -92,6 +93,8 @@ class TrainingSession:
                 held.enter_context(only_here(path))
                 clear_temporary(path)
                 if self.restart:
+                    for tokenizer in self.tokenizers:  # before an old run goes
+                        check_storable(tokenizer)
                     clear(path)
                 if (path / "config.json").exists():
                     self.compare()

@@ -1,6 +1,7 @@
 """A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,15 @@ from torch.utils.data import Subset
 
 from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
+from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.fast_dropout import use_fast_dropout
 from engine.fused_attention import use_fused_attention
 from engine.loading import batches_in_order, endless_batches, seed_step
 from engine.model_files import MEANING, load_weights, made_for
+from engine.pretrained import tell_edited
 from engine.processes import processes, wrap_ddp
+from engine.run_config import OURS
 from engine.run_folder import RunFolder
 from engine.session import TrainingSession, check_place
 from engine.translator import Translator
@@ -51,6 +55,7 @@ def run_training(
     if start and not gone:
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
+    make_optimizer(model, config)  # an edited lesson 14 that fails does so before an old run goes
     weights = Path(start) / "model.safetensors" if start else None
     with TrainingSession(run, config, source, target, restart, on_log, weights) as session:
         config = session.config  # in it the data type "auto" has become a real one
@@ -81,7 +86,8 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
         f"vocabularies of {source} and {target} tokens, {size:,} parameters, "
         f"{config.dtype} on {device()}"
     )
-    if config.schedule == "linear" and 2 * config.warmup_steps > config.steps + 1:
+    too_long = config.schedule == "linear" and 2 * config.warmup_steps > config.steps + 1
+    if too_long and are_ours("make_optimizer", numbers=("14",)):
         shorter = f"shortened to half of the {config.steps:,} steps"
         print(f"a warm-up of {config.warmup_steps:,} steps is {shorter}")
 
@@ -100,6 +106,10 @@ def take_weights(model, start, run, config, source, target):
         if old != new:
             hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
             raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")
+    for name, new in asdict(config).items():
+        old = getattr(before, name)
+        if name not in OURS and old != new and processes().is_main_process:
+            print(f"{start}: its {name}, a setting of your own, is {old}, not {new}")
     path = Path(start) / "model.safetensors"
     load_weights(model, path, made_for(before, source, target))
 
@@ -107,6 +117,7 @@ def take_weights(model, start, run, config, source, target):
 def tell_start(start, train_set, dev_loss):
     """Prints how the run that is begun with knows the new data."""
     if processes().is_main_process:
+        tell_edited(start)
         rows = sample_of(train_set, 10_000)
         unknown = zip(*([ids.count(UNK) / (len(ids) - 1) for ids in pair] for pair in rows))
         source, target = (np.mean(shares) for shares in unknown)

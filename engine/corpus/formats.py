@@ -46,9 +46,6 @@ def find_files(folder, split, config):
         texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
         raise InputError(f"{folder}: holds no {texts} (each also as .gz), and no {split}.parquet")
     extension, paths = files.popitem()
-    if config.target_first and not extension.startswith("tsv"):
-        hint = f"the sides of .{extension} files have names. Leave it out"
-        raise InputError(f"{folder}: --target-first has no effect: {hint}")
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
     other = config.tgt + extension.removeprefix(config.src)

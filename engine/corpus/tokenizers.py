@@ -5,7 +5,6 @@ from itertools import chain
 from engine.definitions import tell_unused
 from notebooks import data_preparation
 from notebooks.data_preparation import (
-    SubwordSegmenter,
     Tokenizer,
     Vocabulary,
     make_segmenter,
@@ -17,10 +16,10 @@ def make_tokenizers(pairs, config):
     """The tokenizers of both sides, from training pairs only: (source, target)."""
     if config.tie_embeddings != "three-way":
         return data_preparation.make_tokenizers(pairs, config)
-    tell_unused("engine/corpus/tokenizers.py", "make_tokenizers")
+    tell_unused("engine/corpus/tokenizers.py", "make_tokenizers", "make_tokenizer")
     sides = list(zip(*pairs))
     if config.src_segmentation == "subwords":  # then the target's, too
-        segmenter = SubwordSegmenter.learn(chain(*sides), config.max_vocab_size)
+        segmenter = make_segmenter("subwords", config.src, chain(*sides), config.max_vocab_size)
         tokenizer = Tokenizer(segmenter, make_vocabulary(segmenter, (), config))
         return tokenizer, tokenizer
     tell_unused("engine/corpus/tokenizers.py", "make_vocabulary")

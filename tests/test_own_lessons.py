@@ -1,0 +1,173 @@
+"""A reader's own settings, edits and files: followed, said, or refused, and nothing is lost."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+
+import pytest
+import torch
+from conftest import DATA, ROOT, TINY
+
+import export
+import train
+import translate
+from engine import attention_maps, definitions, options, pretrained
+from engine.corpus import prepare as large
+from engine.corpus import tokenizers
+from engine.errors import InputError
+from engine.files import read_form, write_json
+from engine.model_files import weights_digest
+from engine.options import parse_command
+from engine.pretrained import BOX
+from engine.run_config import OURS, RunConfig
+from engine.training_run import run_training, take_weights
+from notebooks import data_preparation
+from notebooks.data_preparation import WordSegmenter
+from notebooks.multi_head_attention import MultiHeadAttention
+from notebooks.setup import replace
+from notebooks.support.box import load_pretrained
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnConfig(RunConfig):
+    """With settings that a reader has added to lesson 00."""
+
+    reverse: bool = False
+    window: int = 3
+    betas: tuple[float, float] = (0.9, 0.98)
+
+
+def test_the_settings_of_the_course_are_known_by_name():
+    assert {field.name for field in dataclasses.fields(RunConfig)} == OURS
+
+
+def test_prepared_data_depend_on_settings_of_ones_own():
+    plain, own, turned = RunConfig(), OwnConfig(), OwnConfig(reverse=True)
+    names = [large.fingerprint(DATA, config) for config in (plain, own, turned)]
+    assert len(set(names)) == 3
+
+
+def test_a_number_of_ones_own_may_be_anything_and_a_tuple_is_refused():
+    assert (OwnConfig(window=0).window, OwnConfig(window=-2).window) == (0, -2)
+    with pytest.raises(InputError, match="betas is .*: a run stores numbers, texts, yes or no"):
+        OwnConfig(betas=(0.8, 0.9))
+
+
+def test_a_setting_of_ones_own_may_have_a_former_name(monkeypatch, tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Config(RunConfig):
+        smoothing: float = 0.9
+
+    write_json(tmp_path / "config.json", {"smoothing": 0.8})
+    config = read_form(tmp_path / "config.json", Config, whole=False)
+    assert (config.smoothing, config.label_smoothing) == (0.8, 0.1)
+    monkeypatch.setattr(options, "RunConfig", Config)
+    assert options.by_present_name("--smoothing=1") == "--smoothing=1"
+    assert options.by_present_name("--clip=1") == "--max-grad-norm=1"
+
+
+def test_weights_made_with_another_setting_of_ones_own_are_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("engine.training_run.load_weights", lambda *_: None)
+    monkeypatch.setattr("engine.run_folder.RunFolder.read_config", lambda _: OwnConfig())
+    monkeypatch.setattr("engine.training_run.made_for", lambda *_: None)
+    take_weights(None, tmp_path / "base", tmp_path / "new", OwnConfig(window=5), None, None)
+    assert "window, a setting of your own, is 3, not 5" in capsys.readouterr().out
+
+
+def test_exports_and_trainings_that_go_on_say_that_lessons_were_edited(
+    monkeypatch, finished_run, small_data, tmp_path, capsys
+):
+    monkeypatch.setattr(pretrained, "edited_names", lambda: ["sinusoids"])
+    monkeypatch.setattr(export, "export", lambda *_: None)
+    assert export.main(["--run", str(BOX), "--form", "onnx", "--out", str(tmp_path / "x")]) == 0
+    assert "your version of sinusoids is used" in capsys.readouterr().err
+    monkeypatch.setattr(pretrained, "lessons_changed", lambda _: True)
+    config = replace(TINY, steps=2, eval_steps=2, warmup_steps=1, batch_tokens=200)
+    run_training(small_data, config, tmp_path / "run", start=finished_run)
+    assert "the lessons have changed since it was begun" in capsys.readouterr().err
+
+
+def test_one_vocabulary_of_subwords_is_cut_by_lesson_01s_make_segmenter(monkeypatch):
+    asked = []
+
+    def make_segmenter(kind, *rest):
+        asked.append(kind)
+        return WordSegmenter("en")
+
+    monkeypatch.setattr(tokenizers, "make_segmenter", make_segmenter)
+    monkeypatch.setattr(tokenizers, "make_vocabulary", lambda *_: None)
+    config = replace(RunConfig.preset("subwords"), max_vocab_size=400)
+    source, target = tokenizers.make_tokenizers([("a", "b")], config)
+    assert asked == ["subwords"] and source is target
+
+
+@pytest.mark.parametrize("more", [["--schedule", "noam", "--learning-rate", "2"],
+                                  ["--steps", "40", "--warmup-steps", "30"]])  # fmt: skip
+def test_an_edited_schedule_may_use_what_the_courses_does_not(monkeypatch, more):
+    argv = ["--config", "tiny", "--data", str(DATA), *more]
+    with pytest.raises(InputError, match="has no effect"):
+        parse_command(train.TrainCommand, argv, "train.py", preset="small")
+    monkeypatch.setattr(options, "are_ours", lambda *_, **__: False)
+    parse_command(train.TrainCommand, argv, "train.py", preset="small")
+
+
+def test_an_attention_that_keeps_no_weights_is_refused_in_one_line(monkeypatch):
+    box = load_pretrained()
+    fused = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(MultiHeadAttention, "attend", lambda self, *tensors: fused(*tensors))
+    text = "I like to play."
+    with pytest.raises(InputError, match="`attend` has to"):
+        attention_maps.translation_attention(box.model, box.source, box.target, text, text)
+
+
+def test_notebooks_beside_the_lessons_are_none(monkeypatch, tmp_path):
+    ours = [path.name for path in definitions.lessons()]
+    assert ours == sorted(path.name for path in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"))
+    for name in (*ours, "01_data_preparation_old.ipynb", "17_scratch.ipynb"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(definitions, "FOLDER", tmp_path)
+    assert [path.name for path in definitions.lessons()] == ours
+
+
+def test_a_run_with_the_target_first_is_scored_on_sides_with_names(
+    finished_run, small_data, tmp_path, capsys
+):
+    run, data = shutil.copytree(finished_run, tmp_path / "run"), tmp_path / "data"
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    (run / "config.json").write_text(json.dumps(config | {"target_first": True}), encoding="utf-8")
+    data.mkdir()
+    for split in ("train", "dev", "test"):
+        lines = (small_data / f"{split}.tsv").read_text(encoding="utf-8").splitlines()
+        rows = (dict(zip(("en", "zh"), line.split("\t"))) for line in lines)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (data / f"{split}.jsonl").write_text(text, encoding="utf-8")
+    assert translate.main(["--run", str(run), "--score", str(data), "--beam-size", "1"]) == 0
+    argv = ["--config", "tiny", "--target-first", "--data", str(data), "--run", str(tmp_path / "n")]
+    assert train.main(argv) == 2
+    assert "--target-first has no effect" in capsys.readouterr().err
+
+
+def test_a_restart_that_cannot_begin_leaves_the_old_run(monkeypatch, finished_run, small_data,
+                                                        tmp_path):  # fmt: skip
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    before = weights_digest(run / "model.safetensors")
+
+    def make_segmenter(kind, language, *_):
+        segmenter = WordSegmenter(language)
+        segmenter.halves = True
+        return segmenter
+
+    monkeypatch.setattr(data_preparation, "make_segmenter", make_segmenter)
+    with pytest.raises(InputError, match="a run stores of a segmenter only"):
+        run_training(small_data, replace(TINY, steps=2), run, restart=True)
+    assert weights_digest(run / "model.safetensors") == before
+
+
+@pytest.mark.parametrize("target, word", [("pages SOLUTIONS=", "--solutions"),
+                                          ("chinese EXECUTE=", "--execute")])  # fmt: skip
+def test_a_no_to_make_is_no(target, word):
+    for value, expected in (("no", False), ("0", False), ("", False), ("1", True), ("yes", True)):
+        command = ["make", "-n", *f"{target}{value}".split()]
+        printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+        assert (word in printed) == expected
