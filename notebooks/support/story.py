@@ -22,7 +22,7 @@ from notebooks.data_preparation import (
     pad_rows,
     padding_mask,
 )
-from notebooks.transformer import next_logits
+from notebooks.transformer import length_limits, next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
 WHEN = ("every day", "on Sunday", "after dinner", "in the evening")
@@ -108,7 +108,7 @@ def greedy_from_memory(translator, memory, cross_mask):
     model = translator.model
     text = torch.full((len(memory), 1), BOS, device=memory.device)
     cache = model.new_cache()
-    for _ in range(translator.config.max_length):
+    for _ in range(length_limits(cross_mask, translator.config.max_length).max()):
         logits = next_logits(model, text[:, -1:], memory, cross_mask, cache)
         text = torch.cat([text, logits.argmax(dim=-1, keepdim=True)], dim=1)
         if (text == EOS).any(dim=1).all():
