@@ -246,11 +246,11 @@ def stream_figure(names, shares):
 
 
 def learning_figure(learned, guessing):
-    """Lesson 07: for each form the losses of its seeds every ten steps, and that of guessing."""
+    """Lesson 07: for each form the losses of its seeds every 15 steps, and that of guessing."""
     axes = plt.subplots(1, len(learned), figsize=(11, 3), sharex=True, sharey=True)[1]
     for axis, (form, runs) in zip(axes, learned.items()):
         for losses in runs:
-            axis.plot(range(10, 10 * len(losses) + 1, 10), losses, color=COLOURS["train"])
+            axis.plot(range(15, 15 * len(losses) + 1, 15), losses, color=COLOURS["train"])
         axis.axhline(guessing, color="black", linestyle=":", linewidth=1)
         axis.set_title(form, fontsize=10)
         axis.set(ylim=(0, 2), xlabel="step")
