@@ -70,27 +70,6 @@ def surprisal_bars(costs):
     axes[0].set_ylabel("−ln p, nats")
 
 
-def shift_figure(batch, words):
-    """Lesson 13: what the decoder reads, below, and what it has to predict, token by token."""
-    centred = {"ha": "center", "va": "center", "fontsize": 13}
-    upwards, onwards = {"arrowstyle": "-|>"}, {"arrowstyle": "->", "ls": ":", "lw": 1.5}
-    axes = plt.subplots(1, 2, figsize=(10, 2.8))[1]
-    for axis, row_in, row_out in zip(axes, batch.tgt_in.tolist(), batch.tgt_out.tolist()):
-        for place, (read, target) in enumerate(zip(row_in, row_out)):
-            for height, number, colour in ((0, read, "#E4E4E4"), (1, target, COLOURS["lit"])):
-                colour = colour if number else "#BBBBBB"
-                axis.add_patch(plt.Rectangle((place, height), 0.8, 0.5, color=colour))
-                axis.text(place + 0.4, height + 0.25, words[number], **centred)
-            if target:
-                axis.annotate("", (place + 0.4, 1), (place + 0.4, 0.5), arrowprops=upwards)
-            if target and any(row_in[place + 1 :]):
-                axis.annotate("", (place + 1.1, 0.5), (place + 0.75, 1), arrowprops=onwards)
-        axis.set(xlim=(-0.1, 4), ylim=(-0.05, 1.6), xticks=[], yticks=[0.25, 1.25])
-        axis.tick_params(length=0)
-        axis.set_yticklabels(["tgt_in", "tgt_out"])
-        axis.spines[:].set_visible(False)
-
-
 def leak_figure(runs, baselines):
     """Lesson 13: losses on train, dev and new pairs after each epoch, {run: three lists}."""
     colours = {**COLOURS, "new": "black"}
@@ -126,7 +105,7 @@ def rates_figure(rows):
 
     `rows` of the study of schedules. Returns {(norm, warm-up steps): {peak: mean loss}}.
     """
-    axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)[1]
+    axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, gridspec_kw={"wspace": 0.2})[1]
     by_peak = {}
     for axis, norm in zip(axes, ("pre", "post")):
         for warm_up, colour, style in ((80, COLOURS["right"], "-"), (1, COLOURS["wrong"], "--")):
