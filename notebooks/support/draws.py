@@ -28,7 +28,7 @@ def token_loss(model, batch):
     return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
 
 
-def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=70, tie="two-way", copied=False):
+def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, tie="two-way", copied=False):
     """Trains a model whose first weights are so many times as large: the model and its losses.
 
     `layers` scales the matrices of the layers, `table` that of the target embedding; `redraw` is
@@ -63,9 +63,9 @@ def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=70, tie="two-way", c
 def train_twice(name, **changes):
     """Trains from two seeds, and prints the first loss and the mean of the last ten of each.
 
-    Returns the losses of both, a list of 70 each.
+    Returns the losses of both, a list of 50 each.
     """
     runs = [learn(**changes, seed=seed)[1] for seed in (0, 1)]
     after = ", ".join(f"{sum(losses[-10:]) / 10:.2f}" for losses in runs)
-    print(f"{name:32} first loss {runs[0][0]:5.1f}, after 70 steps {after}")
+    print(f"{name:32} first loss {runs[0][0]:5.1f}, after 50 steps {after}")
     return runs
