@@ -21,7 +21,7 @@ from studies import ablation, variants
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)
 KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"], ["no factor"]]
-SOLUTIONS = "rotary GroupedQueryAttention rms_norm RMSNorm GatedFeedForward muon_step".split()
+SOLUTIONS = "rotary GroupedQueryAttention rms_norm RMSNorm GatedFeedForward".split()
 each_kind = pytest.mark.parametrize("parts", KINDS, ids="+".join)
 
 
@@ -95,3 +95,18 @@ def test_a_variant_is_the_solution_of_an_exercise(name):
     source = inspect.getsource(getattr(variants, name))
     solutions = [one.solution for path in NOTEBOOKS for one in exercises(path)]
     assert sum(source in solution for solution in solutions) == 1
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="since PyTorch 2.9")
+@pytest.mark.parametrize("shape", [(16, 64), (64, 16)])
+def test_muon_takes_the_steps_of_pytorch(shape):
+    torch.manual_seed(13)
+    weight, state = torch.ones(shape), {}
+    theirs = torch.nn.Parameter(weight.clone())
+    muon = torch.optim.Muon([theirs], lr=0.1, weight_decay=0, adjust_lr_fn="match_rms_adamw")
+    for gradient in torch.randn(2, *shape):
+        variants.muon_step(weight, gradient, state, rate=0.1)
+        theirs.grad = gradient
+        muon.step()
+        apart = (weight - theirs).norm() / (weight - 1).norm()
+        assert apart < 0.05  # theirs computes in bfloat16
