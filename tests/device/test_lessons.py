@@ -20,12 +20,12 @@ FEWER = 200  # sentences of dev and of test
 # what computes for minutes is shortened, and with it what is asserted of its results
 SHORTER = {
     "15": [
-        ("steps=900, eval_steps=300", "steps=30, eval_steps=10, bleu_sentences=10"),
-        ('records[-1]["dev_loss"] < 3', 'records[-1]["dev_loss"] < 8'),
-        ("(0, 300, 600, config.steps)", "(0, 10, 20, config.steps)"),
-        ("(300, 600, 900)", "(10, 20, 30)"),
-        ("steps=200, warmup_steps=40", "steps=30, warmup_steps=6"),
-        ("assert dev_loss < 5", "assert dev_loss < 8"),
+        ("steps=600, eval_steps=200", "steps=30, eval_steps=10, bleu_sentences=10"),
+        ('records[-1]["dev_loss"] < 3.6', 'records[-1]["dev_loss"] < 8'),
+        ("(0, 200, 400, config.steps)", "(0, 10, 20, config.steps)"),
+        ("(200, 400, 600)", "(10, 20, 30)"),
+        ("steps=100, warmup_steps=20", "steps=30, warmup_steps=6"),
+        ("assert dev_loss < 5.5", "assert dev_loss < 8"),
         ("log, kept, epochs = [], [], 14", "log, kept, epochs = [], [], 4"),
         ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
         ("assert gain > 0", "assert averaged"),
