@@ -232,7 +232,8 @@ def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_
         done = [run_python(*program, "--beam-size", 1, stdin=text) for program in programs]
         assert [outcome(one) for one in done] == [(0, greedy, "")] * 2
         status, answer = ask(service, {**GOOD, "q": text.removesuffix(end)})
-        assert len(answer["translatedText"].split("\n")) == len(lines) and "\ufffd" not in str(answer)
+        assert len(answer["translatedText"].split("\n")) == len(lines)
+        assert "\ufffd" not in str(answer)
     for wrong in (b"Good morning.\nHe \xff\n", b"Good morning.\nG\0o\0"):
         command = [sys.executable, run_py]
         done = subprocess.run(command, input=wrong, capture_output=True, timeout=60)
