@@ -5,9 +5,7 @@ import hashlib
 import json
 import os
 import secrets
-import tempfile
 from dataclasses import fields
-from pathlib import Path
 
 from engine.errors import InputError
 
@@ -55,17 +53,6 @@ def regular(path):
     if path.exists() and not path.is_file():
         raise OSError(f"{path}: is no regular file. Give one")
     return path
-
-
-def private_folder():
-    """A folder that only this user can write to, for caches that are trusted when they are read."""
-    try:
-        folder = Path.home() / ".cache" / "transformer-notebooks"
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)  # only its owner may do that
-        return folder
-    except (OSError, RuntimeError):  # no home, or it cannot be written to
-        return Path(tempfile.mkdtemp())
 
 
 def what_to_do(error):

@@ -1,6 +1,5 @@
 """The helpers of utils.py, whose printing nbval compares; data types; files."""
 
-import os
 from contextlib import nullcontext
 
 import pytest
@@ -90,18 +89,3 @@ def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
         files.write_json(path, {"name": "新"})
     assert files.json.loads(path.read_text(encoding="utf-8")) == {"name": "旧"}
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
-def test_the_private_folder_is_private_or_a_fresh_one(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    folder = files.private_folder()
-    assert folder == files.private_folder()
-    assert folder.is_relative_to(tmp_path)
-    assert folder.stat().st_mode & 0o777 == 0o700
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("HOME", str(tmp_path / "file"))  # a home that holds nothing
-    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))
-    fresh = files.private_folder()
-    assert fresh.parent == tmp_path
-    assert fresh.stat().st_mode & 0o777 == 0o700

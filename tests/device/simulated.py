@@ -9,6 +9,7 @@ built once, where there is a C++ compiler. The project knows nothing of it: `com
 import linecache
 import subprocess
 import sys
+import tempfile
 import types
 import warnings
 from collections import Counter
@@ -19,7 +20,6 @@ import torch
 from filelock import FileLock
 
 import utils
-from engine.files import private_folder
 
 NAME = "sim"
 FOLDER = Path(__file__).resolve().parent
@@ -27,6 +27,17 @@ FOLDER = Path(__file__).resolve().parent
 
 class Missing(Exception):
     """Why there can be no simulated accelerator here."""
+
+
+def private_folder():
+    """A folder that only this user can write to: what is built there is trusted and run."""
+    try:
+        folder = Path.home() / ".cache" / "transformer-notebooks"
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # only its owner may do that
+        return folder
+    except (OSError, RuntimeError):  # no home, or it cannot be written to
+        return Path(tempfile.mkdtemp())
 
 
 def build():
