@@ -236,13 +236,13 @@ def attention_closed(axis, closed, names, widths=None):
     axis.axis("off")
 
 
-def account_chart(account, label, largest=8, axis=None):
-    """The `largest` parts of a ledger as bars, and the sum of the others below them."""
+def account_chart(account, label):
+    """The eight largest parts of a ledger as bars, and the sum of the others below them."""
+    largest = 8
     ranked = sorted(account, key=lambda name: -abs(account[name]))
     parts = {name: account[name] for name in ranked[:largest]}
     parts[f"{len(ranked) - largest} others together"] = sum(account[n] for n in ranked[largest:])
-    if axis is None:
-        axis = plt.subplots(figsize=(7, 0.8 + 0.36 * len(parts)))[1]
+    axis = plt.subplots(figsize=(7, 0.8 + 0.36 * len(parts)))[1]
     colours = [COLOURS["right" if value > 0 else "wrong"] for value in parts.values()]
     bars = axis.barh(list(parts), list(parts.values()), color=colours)
     axis.bar_label(bars, fmt="{:.2f}", padding=3)
