@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
-TWO_AT_A_TIME = ["-n", "2", "--dist", "loadfile"]  # each worker takes whole files
+# each worker takes whole files; the slowest are named
+TWO_AT_A_TIME = ["-n", "2", "--dist", "loadfile", "--durations=15", "--durations-min=10"]
 # 15 trains for minutes, so it comes first; the other worker takes the rest, 16 at the end
 NOTEBOOKS = sorted(
     map(str, ROOT.glob("notebooks/[0-9][0-9]_*.ipynb")), key=lambda path: "15_" not in path
