@@ -32,7 +32,6 @@ SHORTER = {
     ],
     "16": [
         ("max(scores) > scores[0] + 1 and scores[2] > max(scores) - 1.5", "min(scores) > 20"),
-        ("(same > 240)", "(same > 0.8 * FEWER)"),
         ("assert best > 38", "assert best > 30"),
         ("assert result.p_value < 0.05", "assert result.p_value < 1"),
         ("len(pairs) == 1003", "len(pairs) == FEWER"),
