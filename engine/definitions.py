@@ -70,6 +70,12 @@ def without_docstrings(tree):
     return tree
 
 
+@functools.lru_cache(maxsize=64)
+def bare_code(source):
+    """The code without docstrings and comments. Kept: each training and each score asks for it."""
+    return ast.unparse(without_docstrings(ast.parse(source)))
+
+
 def code_digest(*paths):
     """A digest of all code of modules and notebooks, docstrings and comments left out."""
     parts = []
@@ -77,7 +83,7 @@ def code_digest(*paths):
         source = path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
             source = "\n".join(source for _, source in export_cells(path))
-        parts.append(ast.unparse(without_docstrings(ast.parse(source))))
+        parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
