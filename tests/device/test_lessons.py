@@ -6,7 +6,6 @@ copy of the course, so that runs/ stays as it is. Outputs are not compared.
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
@@ -73,16 +72,6 @@ def run(path, folder):
     client.execute(env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"})
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory, request):
-    """For each notebook that is asked for its run: two at a time, in this order."""
-    folder = tmp_path_factory.mktemp("courses")
-    items = [item for item in request.session.items if item.path == request.path]
-    with ThreadPoolExecutor(2) as pool:
-        paths = [item.callspec.params["path"] for item in items]
-        yield {path: pool.submit(run, path, folder) for path in paths}
-
-
 @pytest.mark.parametrize("path", THERE, ids=lambda path: path.stem)
-def test_the_notebook_runs_there(path, running):
-    running[path].result()
+def test_the_notebook_runs_there(path, tmp_path):
+    run(path, tmp_path)
