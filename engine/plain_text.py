@@ -17,6 +17,7 @@ WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
 INVISIBLE = re.compile("[\u00ad\u200b\u2060]")  # soft hyphen, zero-width space, word joiner
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
+STRAIGHT = {**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’‚", "'")}
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
 CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
@@ -103,6 +104,15 @@ def one_line(text):
         text = "".join(without_long_runs(INVISIBLE.sub("", text)))
         text = normalize("NFC", text).replace("\u2011", "-")  # the hyphen that breaks no line
     return " ".join(CONTROL.sub(" ", APOSTROPHE.sub("'", text)).split())
+
+
+def straight_quotes(is_known):
+    """{quote: straight one} of the quotes that a vocabulary lacks where it has the straight one.
+
+    Phones write “ and ”. `is_known(sign)` says what the vocabulary has.
+    """
+    pairs = STRAIGHT.items()
+    return {quote: plain for quote, plain in pairs if is_known(plain) and not is_known(quote)}
 
 
 def without_long_runs(text):

@@ -4,10 +4,10 @@ import sys
 
 from engine.definitions import are_ours
 from engine.errors import InputError
-from engine.plain_text import join_words, one_line
+from engine.plain_text import join_words, one_line, straight_quotes
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
-from notebooks.data_preparation import EOS, WordSegmenter, pad_rows
+from notebooks.data_preparation import EOS, UNK, WordSegmenter, pad_rows
 from notebooks.transformer import greedy_search
 from notebooks.translation import ALPHA, beam_search
 
@@ -21,6 +21,8 @@ class Translator:
         self.target = target
         self.alpha = alpha
         self.model = model.eval()
+        quotes = straight_quotes(lambda sign: UNK not in source.encode(sign))
+        self.straight = str.maketrans(quotes)
 
     @classmethod
     def load(cls, run, device=None):
@@ -34,13 +36,17 @@ class Translator:
         """Source ids with EOS, cut to the longest input."""
         return self.source.encode(sentence)[: self.config.max_length] + [EOS]
 
+    def clean(self, sentence):
+        """A sentence in one line, and its quotes straight where the vocabulary has only those."""
+        return one_line(sentence).translate(self.straight)
+
     def source_length(self, sentence):
         """How many tokens a sentence has."""
-        return len(self.source.encode(one_line(sentence)))
+        return len(self.source.encode(self.clean(sentence)))
 
     def unknown_words(self, sentences):
         """The source tokens of these sentences that the vocabulary lacks, each once, in order."""
-        rows = map(self.source.segmenter.segment, map(one_line, sentences))
+        rows = map(self.source.segmenter.segment, map(self.clean, sentences))
         known = self.source.vocabulary.ids
         return list(dict.fromkeys(word for row in rows for word in row if word not in known))
 
@@ -54,7 +60,7 @@ class Translator:
         if isinstance(sentences, str):  # would be taken for a list of characters
             raise TypeError("give a list of sentences, as in translate([sentence])")
         alpha = self.alpha if alpha is None else alpha
-        rows = self.source.encode_batch([one_line(sentence) for sentence in sentences])
+        rows = self.source.encode_batch([self.clean(sentence) for sentence in sentences])
         for number, ids in enumerate(rows, start=first):
             if len(ids) > self.config.max_length:
                 print(f"line {number}: cut after {self.config.max_length} tokens", file=sys.stderr)

@@ -58,17 +58,15 @@ def test_every_schedule_warms_up_to_its_peak_and_does_not_rise_again(shape):
     assert (rates[-1] < 0.05) == (shape in ("linear", "cosine"))
 
 
-def test_schedules_are_trained_and_kept(tmp_path, small_data, monkeypatch):
+def test_schedules_are_trained_and_kept(small_data, monkeypatch):
     monkeypatch.setattr(schedules, "PEAKS", {"pre": [1e-3]})
     monkeypatch.setattr(schedules, "SHAPES", ["noam"])
-    monkeypatch.setattr(schedules, "SEEDS", {"pre": 1})
+    monkeypatch.setattr(schedules, "SHAPE_PEAKS", [1e-3])
+    monkeypatch.setattr(schedules, "SEEDS", 1)
     given = list(schedules.rows())
     assert [row["warm_up"] for row in given] == [schedules.WARM_UP, 1, schedules.WARM_UP]
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    row = schedules.run_row(given[0], small_data, runs, SHORT)
+    row = schedules.run_row(given[0], small_data, SHORT)
     assert len(row["train_loss"]) == 4 and row["dev_loss"] > 5
-    assert schedules.run_row(given[0], tmp_path / "gone", runs, SHORT) == row  # not trained again
 
 
 def test_what_is_stored_is_what_these_programs_write():
@@ -76,8 +74,8 @@ def test_what_is_stored_is_what_these_programs_write():
     things = {thing: tuple(parts) for thing, parts in stored["things"].items()}
     assert (things, len(stored["seeds"])) == (verbs.THINGS, 3)
     rows = read_json(schedules.OUTPUT)["rows"]
-    settings = [{key: row[key] for key in given} for row, given in zip(rows, schedules.rows())]
-    assert settings == list(schedules.rows())
+    for wanted in schedules.rows():
+        assert sum(wanted.items() <= row.items() for row in rows) == 1, wanted
 
 
 STORIES = [row for row in read_json(first_words.OUTPUT)["rows"] if "story" in row]

@@ -15,7 +15,7 @@ import torch
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
 from engine.export.proof import LONG, made_up_sentences, refuse_replaced
-from engine.export.tokenizer_files import BLANKS, names, translated
+from engine.export.tokenizer_files import BLANKS, names, quotes_of, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
@@ -142,6 +142,7 @@ def describe(translator):
         "token": r"[\s\S]" if every else javascript(translated(TOKEN.pattern)),
         "blank": javascript(BLANKS),
         "apostrophe": APOSTROPHE.pattern,
+        "quotes": quotes_of(translator.source),
         "lowercase": not every and translator.source.segmenter.lowercase,
         "spaced": isinstance(target, WordSegmenter) and target.language != "zh",
         "opening": "".join(sorted(OPENING)),

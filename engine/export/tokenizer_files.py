@@ -5,7 +5,7 @@ import json
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import InputError
-from engine.plain_text import APOSTROPHE, INVISIBLE, one_line
+from engine.plain_text import APOSTROPHE, INVISIBLE, one_line, straight_quotes
 from notebooks.data_preparation import (
     CONTROL_TOKENS,
     TOKEN,
@@ -58,12 +58,18 @@ def export_tokenizer(tokenizer, reads):
     hyphen = normalizers.Replace("\u2011", "-")
     apostrophe = normalizers.Replace(Regex(APOSTROPHE.pattern), "'")
     steps = [invisible, normalizers.NFC(), hyphen, apostrophe, blanks, normalizers.Strip()]
+    steps += [normalizers.Replace(*pair) for pair in quotes_of(tokenizer).items()]
     if getattr(segmenter, "lowercase", False):
         steps.append(normalizers.Lowercase())
     exported.normalizer = normalizers.Sequence(steps)
     if reads:
         check_equal(tokenizer, exported)
     return exported
+
+
+def quotes_of(tokenizer):
+    """The quotes that `Translator.clean` makes straight, each with the straight one."""
+    return straight_quotes(lambda sign: UNK not in tokenizer.encode(sign))
 
 
 def translated(pattern):

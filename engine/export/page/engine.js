@@ -80,7 +80,8 @@ class Model {
     const visible = text.replace(/[\u00ad\u200b\u2060]/g, "");
     const hyphens = visible.normalize("NFC").replaceAll("\u2011", "-");
     const straight = hyphens.replace(this.apostrophes, "'");
-    const line = straight.replace(this.blanks, " ").trim();
+    const plain = straight.replace(/./gsu, (sign) => this.quotes[sign] ?? sign);
+    const line = plain.replace(this.blanks, " ").trim();
     return (this.lowercase ? line.toLowerCase() : line).match(this.pattern) || [];
   }
 
