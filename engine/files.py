@@ -61,11 +61,20 @@ def what_to_do(error):
     return "Make room and start again" if full else "Give another place"
 
 
+def make_run_folder(path):
+    """Makes it where there is none. Raises InputError where a file has its name or its parent's."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(part for part in (path, *path.parents) if part.exists())
+        raise InputError(f"{file}: a file. Give another --run") from None
+
+
 def read_json(path):
     """The object in a JSON file. Raises InputError when it is missing, cut short or no object."""
     try:
         content = json.loads(regular(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: missing. Is the folder a complete run?") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON, cut short? ({error})") from None

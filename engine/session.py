@@ -19,7 +19,7 @@ from engine import checkpoints
 from engine.checkpoints import Progress, step_of
 from engine.definitions import code_digest, lessons, lessons_changed
 from engine.errors import InputError, Stopped
-from engine.files import read_json, write_json
+from engine.files import make_run_folder, read_json, write_json
 from engine.model_files import (
     check_storable,
     made_for,
@@ -88,7 +88,7 @@ class TrainingSession:
         check_place(path)
         with ExitStack() as held:
             if self.writes:
-                path.mkdir(parents=True, exist_ok=True)
+                make_run_folder(path)
                 check_ours(path)
                 held.enter_context(only_here(path))
                 clear_temporary(path)

@@ -155,7 +155,8 @@ def test_all_of_train_is_also_in_dev(refused, tmp_path):
 
 
 TRANSLATIONS = {
-    "--run none Hello.": "python train.py", "--run a\nb\x1b[31m Hello.": "a b [31m",
+    "--run none Hello.": "python train.py", "--run utf16 Hello.": "no such run folder",
+    "--run a\nb\x1b[31m Hello.": "a b [31m",
     "--input none.txt": "none.txt", "--input utf16": "utf16, line 1, byte 2: not UTF-8",
     "--beam-size 0 Hello.": "beam_size", "--beam-size 101 Hello.": "beam_size",
     "--alpha nan Hello.": "alpha", "--alpha 11 Hello.": "alpha", "--alpha auto Hello.": "--score",
@@ -173,6 +174,12 @@ def test_impossible_translations(refused, tmp_path, finished_run, monkeypatch, o
     (tmp_path / "utf16").write_bytes("Hello.\n".encode("utf-16-le"))
     run = [] if "--run" in options else ["--run", finished_run]
     refused(translate.main, [*run, *options.split(" ")], word)
+
+
+def test_a_file_is_no_run_folder(refused, tmp_path, small_data):
+    (tmp_path / "file").touch()
+    for run in (tmp_path / "file", tmp_path / "file" / "run"):
+        refused(train.main, train_again(small_data, run), f"{tmp_path / 'file'}: a file")
 
 
 def test_a_number_of_processes_that_is_none(refused, tmp_path, monkeypatch):
