@@ -194,6 +194,15 @@ def test_reload_uses_the_edited_notebook(package):
     assert run_in(package, "-c", code).stdout == "goodbye you hello you True\n"
 
 
+def test_a_breakpoint_stops_in_the_cell(package):
+    stops = GREET.replace("    return", "    breakpoint()\n    return")
+    write_notebook(package / "03_greeting.ipynb", stops)
+    code = "from notebooks.greeting import greet; print(greet('you'))"
+    done = run_in(package, "-c", code, stdin="p name\ncontinue\n")
+    assert "03_greeting.ipynb(7)greet()" in done.stdout and "-> return" in done.stdout
+    assert "'you'" in done.stdout and "hello you" in done.stdout
+
+
 def test_from_any_working_directory(tmp_path):
     code = "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)"
     done = run_python("-c", code, cwd=tmp_path)
