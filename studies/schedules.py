@@ -1,13 +1,12 @@
 """How large a step, and when? Learning rates with and without warm-up, and four schedules, trained.
 
-`make schedules` trains `small` for 400 steps, again and again (half an hour on 2 cores; stopped, it
-goes on where it was cut), and writes studies/schedules.json, which notebook 14 shows: the loss on
-dev, by which nothing else is chosen.
+`make schedules` trains `small` for 400 steps, again and again (an hour on 2 cores; stopped, it goes
+on from the file), and writes studies/schedules.json, which notebook 14 shows: the loss on dev, by
+which nothing else is chosen.
 """
 
 import math
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+import sys
 from functools import partial
 from itertools import product
 
@@ -19,9 +18,7 @@ import torch
 
 from engine.checkpoints import Progress
 from engine.corpus.pairs import load_data
-from engine.files import file_digest, read_json, write_json
 from engine.loading import endless_batches, seed_step
-from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.training_run import mean_loss
 from engine.wrapped_loss import WrappedLoss
@@ -30,14 +27,15 @@ from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import linear_rate, make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
+from studies.training import DATA, JOBS, train_missing
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "schedules.json"
 STEPS = 400
 WARM_UP = 80
-PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [3e-4, 6e-4, 1.25e-3]}
+PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [3e-4, 6e-4, 1.25e-3, 2.5e-3]}
 SHAPES = ["constant", "cosine", "noam"]  # beside linear, at one peak
-SEEDS = {"pre": 2, "post": 1}
+SEEDS = 2
 
 
 def rate_of(shape, step, peak, warm_up, total):
@@ -51,11 +49,8 @@ def rate_of(shape, step, peak, warm_up, total):
     return peak * (warm_up / step) ** 0.5 if shape == "noam" else peak
 
 
-def run_row(row, data, runs, config):
-    """Trains once. Returns the row with what is kept of it, also in a file of its own."""
-    path = runs / ("-".join(str(value) for value in row.values()) + ".json")
-    if path.exists():
-        return read_json(path)
+def run_row(row, data, config):
+    """Trains once. Returns the row with its losses."""
     if device().type == "cpu":
         torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, norm=row["norm"], seed=row["seed"])
@@ -78,34 +73,27 @@ def run_row(row, data, runs, config):
         losses.append((loss / count).item())
     every = max(1, config.steps // 40)
     means = [sum(losses[n : n + every]) / every for n in range(0, config.steps, every)]
-    result = row | {"train_loss": [round(mean, 3) for mean in means]}
-    result["dev_loss"] = round(mean_loss(model.eval(), dev_set, config), 4)
-    write_json(path, result)
-    return result
+    dev_loss = round(mean_loss(model.eval(), dev_set, config), 4)
+    return row | {"train_loss": [round(mean, 3) for mean in means], "dev_loss": dev_loss}
 
 
 def rows():
     """What is trained: norm, shape, peak, steps of warm-up, seed."""
     for norm, peaks in PEAKS.items():
-        for peak, warm_up, seed in product(peaks, (WARM_UP, 1), range(SEEDS[norm])):
+        for peak, warm_up, seed in product(peaks, (WARM_UP, 1), range(SEEDS)):
             yield dict(norm=norm, shape="linear", peak=peak, warm_up=warm_up, seed=seed)
-    for shape, seed in product(SHAPES, range(SEEDS["pre"])):
+    for shape, seed in product(SHAPES, range(SEEDS)):
         yield dict(norm="pre", shape=shape, peak=2.5e-3, warm_up=WARM_UP, seed=seed)
 
 
-def main(runs=ROOT / "runs" / "schedules", output=OUTPUT, config=None, jobs=2):
-    """Trains what is missing, `jobs` runs at the same time, and writes all of it."""
-    small = replace(RunConfig.preset("small"), steps=STEPS, batch_tokens=1024, dtype=native_dtype())
-    runs.mkdir(parents=True, exist_ok=True)
-    run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config or small)
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        results = list(pool.map(run, rows()))
-    header = {"command": "make schedules", "steps": STEPS, "warm_up": WARM_UP}
-    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
-    write_json(output, {**header, "rows": results})
-    for row in results:
-        print({key: value for key, value in row.items() if key != "train_loss"})
+def main(output=OUTPUT, config=None, jobs=JOBS):
+    """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
+    # in float32, which every machine has: rows of one file may come from several
+    small = replace(RunConfig.preset("small"), steps=STEPS, batch_tokens=1024, dtype="float32")
+    run = partial(run_row, data=DATA, config=config or small)
+    for row in train_missing(rows(), run, output, "make schedules", jobs):
+        print({key: value for key, value in row.items() if key != "train_loss"}, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

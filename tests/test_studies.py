@@ -61,7 +61,6 @@ def test_every_schedule_warms_up_to_its_peak_and_does_not_rise_again(shape):
 def test_schedules_are_trained_and_kept(small_data, monkeypatch):
     monkeypatch.setattr(schedules, "PEAKS", {"pre": [1e-3]})
     monkeypatch.setattr(schedules, "SHAPES", ["noam"])
-    monkeypatch.setattr(schedules, "SHAPE_PEAKS", [1e-3])
     monkeypatch.setattr(schedules, "SEEDS", 1)
     given = list(schedules.rows())
     assert [row["warm_up"] for row in given] == [schedules.WARM_UP, 1, schedules.WARM_UP]

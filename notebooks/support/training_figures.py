@@ -110,7 +110,7 @@ def rates_figure(rows):
     for axis, norm in zip(axes, ("pre", "post")):
         for warm_up, colour, style in ((80, COLOURS["right"], "-"), (1, COLOURS["wrong"], "--")):
             losses = {}
-            for row in rows:
+            for row in sorted(rows, key=lambda row: row["peak"]):
                 if (row["norm"], row["shape"], row["warm_up"]) == (norm, "linear", warm_up):
                     losses.setdefault(row["peak"], []).append(row["dev_loss"])
             mean = {peak: sum(values) / len(values) for peak, values in losses.items()}
