@@ -174,16 +174,21 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     return axis
 
 
-def cells_figure(lines):
+def cells_figure(lines, values=None):
     """Rows of cells with text, one below the other: `lines` maps a row's name to its texts.
 
-    A text that is None is a grey cell: padding.
+    A text that is None is a grey cell: padding. With `values`, numbers from 0 on for each row, a
+    cell is the darker the larger its value.
     """
     longest = max(map(len, lines.values()))
-    axis = plt.subplots(figsize=(1.6 + 0.75 * longest, 0.6 * len(lines)))[1]
-    for height, texts in enumerate(lines.values()):
+    highest = max(max(row) for row in values.values()) if values else 1
+    width = 0.62 if values else 0.75  # of a cell, in inches
+    axis = plt.subplots(figsize=(1.6 + width * longest, 0.6 * len(lines)))[1]
+    for height, (name, texts) in enumerate(lines.items()):
         for place, text in enumerate(texts):
             colour = "#DDDDDD" if text is None else "white"
+            if values:
+                colour = plt.get_cmap("Blues")(0.6 * values[name][place] / highest)
             axis.add_patch(plt.Rectangle((place, height), 1, 0.8, fc=colour, ec="#555555", lw=0.8))
             axis.text(
                 place + 0.5, height + 0.4, "" if text is None else text, ha="center", va="center"

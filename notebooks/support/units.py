@@ -1,8 +1,11 @@
 """What the units of the decoder's feed-forwards compute, and what they write (Geva et al. 2021)."""
 
+from contextlib import contextmanager
+
 import torch
 
 from notebooks.data_preparation import BOS, EOS, PAD, Batch
+from notebooks.support.proofs import token_log_probs
 
 
 @torch.no_grad()
@@ -34,6 +37,21 @@ def decoder_units(translator, pairs):
     return places, [torch.cat(kept) for kept in values]
 
 
+def strongest_texts(translator, pairs, places, values, count):
+    """The pairs of texts in which a unit is largest, each with its values there.
+
+    `values` (places,) of that unit. Returns {source text: (target tokens read, values)}.
+    """
+    number = torch.tensor([not text for text, _ in places]).cumsum(dim=0) - 1  # of the pair
+    peaks = torch.stack([values[number == row].max() for row in range(len(pairs))])
+    rows = {}
+    for row in peaks.topk(count).indices.tolist():
+        inside = (number == row).nonzero().flatten().tolist()
+        written = [translator.target.vocabulary.name(places[place][1]) for place in inside]
+        rows[pairs[row][0]] = (["<bos>", *written[:-1]], values[inside].tolist())
+    return rows
+
+
 @torch.no_grad()
 def raised_tokens(translator, layer, count):
     """The tokens whose logits each unit of a decoder layer (from 1) raises most: (count, d_ff) ids.
@@ -45,3 +63,24 @@ def raised_tokens(translator, layer, count):
     columns = model.decoder.layers[layer - 1].feed_forward.outer.weight  # (d_model, d_ff)
     weighted = model.decoder.norm.weight[:, None] * (columns - columns.mean(dim=0))
     return (model.generator.projection.weight @ weighted).topk(count, dim=0).indices
+
+
+@contextmanager
+def switched_off(translator, units):
+    """Units of the decoder, (layer from 1, number) each, add nothing until the context ends."""
+    layers = translator.model.decoder.layers
+    columns = [(layers[layer - 1].feed_forward.outer.weight, number) for layer, number in units]
+    before = [weight[:, number].clone() for weight, number in columns]
+    with torch.no_grad():
+        for weight, number in columns:
+            weight[:, number] = 0
+        yield
+        for (weight, number), column in zip(columns, before):
+            weight[:, number] = column
+
+
+def probability_of(translator, token, english, chinese):
+    """The probability of a target token where a translation has it for the first time."""
+    place = chinese.index(token)
+    log_probs, ids = token_log_probs(translator, english, chinese[: place + 1])
+    return log_probs[place, ids[place]].exp().item()
