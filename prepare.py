@@ -9,6 +9,7 @@ tune_process()  # before PyTorch
 
 import tyro
 
+from engine.corpus.formats import needs_preparing
 from engine.corpus.prepare import FOLDER, prepare
 from engine.errors import end_at_sigterm, run_command
 from engine.options import parse_command
@@ -36,6 +37,9 @@ def prepare_command(argv):
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
     folder = prepare(command.data, command.settings, command.workers, tokenizers=tokenizers)
     print(f"prepared in {folder}")
+    if not needs_preparing(command.data, command.settings):
+        hint = "As train.tsv.gz they are cleaned and prepared"
+        print(f"train.py reads .tsv files of this size as they are, uncleaned. {hint}")
     return 0
 
 

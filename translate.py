@@ -20,7 +20,7 @@ from engine.pretrained import default_run, tell_edited
 from engine.scoring import keep_scores, print_alpha, print_scores, score
 from engine.serving import serve_translator
 from engine.stream import translate_lines
-from engine.translator import Translator
+from engine.translator import BEAM_SIZE, Translator
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TranslateCommand:
     text: Annotated[tuple[str, ...], tyro.conf.Positional] = ()  # what to translate
     run: Path | None = None  # folder that train.py wrote; runs/small, else the model in the box
     input: Path | None = None  # UTF-8 file to translate, one sentence a line
-    beam_size: int = 4  # hypotheses kept at each step, at most 100; 1: greedy search
+    beam_size: int = BEAM_SIZE  # hypotheses kept at each step, at most 100; 1: greedy search
     # length penalty: 0 favours short translations; auto: the best on dev, with --score, then kept
     alpha: float | Literal["auto"] | None = None
     score: Path | None = None  # data folder: translate a split of it and print BLEU and chrF

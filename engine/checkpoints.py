@@ -183,6 +183,7 @@ def load_schedule(path, optimizer, scheduler):
         alike = [group.keys() for group in groups] == [group.keys() for group in ours["groups"]]
         if not same or not alike or not all(isfinite(float(group["lr"])) for group in groups):
             raise ValueError
+        check_numbers(path, groups, optimizer, scheduler)
         scheduler.load_state_dict(with_numbers(stored["scheduler"]))
     except (ValueError, TypeError, LookupError, AttributeError):
         hint = "Take a whole copy of it, or train again with --restart"
@@ -190,6 +191,18 @@ def load_schedule(path, optimizer, scheduler):
     for group, values in zip(optimizer.param_groups, groups):
         for key, value in values.items():
             group[key] = tuple(value) if isinstance(group[key], tuple) else value
+
+
+def check_numbers(path, groups, optimizer, scheduler):
+    """Raises InputError where an edited lesson 14 gives the optimizer other numbers than it had."""
+    if any(hasattr(scheduler, name) for name in ("use_beta1", "cycle_momentum")):
+        return  # these move more than the learning rate
+    for group, stored in zip(optimizer.param_groups, groups):
+        for key, value in stored.items():
+            now = list(group[key]) if isinstance(group[key], tuple) else group[key]
+            if key != "lr" and value != now:
+                wrong = f"the run was begun with {key} {value}, and notebook 14 has {now} now"
+                raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
 
 
 def with_numbers(value):

@@ -76,13 +76,31 @@ def bare_code(source):
     return ast.unparse(without_docstrings(ast.parse(source)))
 
 
+def own_modules(source):
+    """The files of a reader's own, in the course's folder, that this code imports."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    ours = ("engine", "notebooks", "utils")
+    files = [ROOT / f"{name.replace('.', '/')}.py" for name in sorted(set(names))
+             if name.partition(".")[0] not in ours]  # fmt: skip
+    return [file for file in files if file.is_file()]
+
+
 def code_digest(*paths):
-    """A digest of all code of modules and notebooks, docstrings and comments left out."""
+    """A digest of all code of modules and notebooks, docstrings and comments left out.
+
+    Of a reader's own modules, which notebooks import, too.
+    """
     parts = []
     for path in paths:
         source = path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
             source = "\n".join(source for _, source in export_cells(path))
+            parts += [bare_code(own.read_text(encoding="utf-8")) for own in own_modules(source)]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -131,6 +149,7 @@ REPLACED = {
     "SubwordSegmenter",
     "Vocabulary",
     "Tokenizer",
+    "add_marks",
     "length_limits",
     "next_logits",
     "greedy_search",

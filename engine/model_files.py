@@ -37,27 +37,33 @@ def save_tokenizer(tokenizer, path):
 
 
 def check_storable(tokenizer):
-    """Raises InputError for a segmenter, of an edited lesson 01, that could not be read back."""
+    """Raises InputError for a tokenizer, of an edited lesson 01, that could not be read back."""
     content = tokenizer_content(tokenizer)
-    segmenter = tokenizer.segmenter
+    kind = type(tokenizer.segmenter)
     try:
-        same = settings_of(tokenizer_from(content).segmenter) == settings_of(segmenter)
+        restored = tokenizer_from(content)
+        for part in ("segmenter", "vocabulary", None):
+            ours, theirs = (getattr(one, part) if part else one for one in (tokenizer, restored))
+            if settings_of(ours) != settings_of(theirs):
+                kind = type(ours)
+                raise ValueError
     except UNREADABLE:
-        same = False
-    if not same:
-        kind = type(segmenter).__name__
         known = "the language, lowercase, and the model of SubwordSegmenter"
-        wrong = f"a run stores of a segmenter only its class and {known}, not all of your {kind}"
-        raise InputError(f"lesson 01: {wrong}. Make the rest part of a class that the course has")
+        stored = f"a run stores of a tokenizer its tokens and its segmenter's class, {known}"
+        wrong = f"{stored}, not all of your {kind.__name__}"
+        raise InputError(
+            f"lesson 01: {wrong}. Make the rest part of a class that the course has"
+        ) from None
 
 
-def settings_of(segmenter):
-    """What two segmenters have alike if they cut alike: class and attributes."""
+def settings_of(part):
+    """What two parts of a tokenizer have alike if they do the same: class and attributes."""
     attributes = {
         name: value.to_str() if hasattr(value, "to_str") else value
-        for name, value in vars(segmenter).items()
+        for name, value in vars(part).items()
+        if name not in ("segmenter", "vocabulary")  # a tokenizer's, which are compared themselves
     }
-    return type(segmenter), attributes
+    return type(part), attributes
 
 
 def tokenizer_content(tokenizer):

@@ -20,13 +20,13 @@ from engine.model_files import weights_digest
 from engine.plain_text import one_line
 from engine.run_folder import RunFolder, is_the_box
 from engine.run_log import now
-from engine.translator import Translator
-from notebooks.translation import ALPHA, bleu
+from engine.translator import ALPHA, BEAM_SIZE, Translator
+from notebooks.translation import bleu
 
 ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
 
-def score(run, data, split="test", beam_size=4, alpha=None, read=read_tsv):
+def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None, read=read_tsv):
     """Translates a split greedily and with a beam, and measures both; a beam of 1 is greedy.
 
     Returns (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.

@@ -181,15 +181,20 @@ class TrainingSession:
             raise InputError(f"{weights}: missing, though the run is finished. {hint}")
         if self.progress.finished and self.writes:
             print(f"{path}: is finished already; --restart begins anew")
+        if self.writes and not self.progress.finished:  # with these it goes on
+            made = read_json(path / "made.json")
+            write_json(path / "made.json", {**made, "lessons": code_digest(*lessons())})
         self.log_file.go_on(self.progress, self.writes)
         return self.progress
 
     def check_without_checkpoint(self):
         """Raises InputError for a run that has trained and lost its checkpoints: it is kept."""
         steps = [record["step"] for record in self.folder.read_log()]
-        trained = max(steps, default=0) > self.config.eval_steps or self.folder.is_finished()
+        # the first weights of a run are kept after its first record
+        trained = not steps or max(steps) > self.config.eval_steps or self.folder.is_finished()
         if trained and (self.folder.path / "model.safetensors").exists():
-            lost = f"has weights of step {max(steps)} and no checkpoint to go on from"
+            step = f" of step {max(steps)}" if steps else ""
+            lost = f"has weights{step} and no checkpoint to go on from"
             raise InputError(f"{self.folder.path}: {lost}. --restart begins anew")
 
     # while it trains

@@ -146,7 +146,7 @@ class Run:
         session = self.session
         config = self.session.config
         every = endless_batches(self.train_set, config, session.progress)
-        while not session.progress.finished:
+        while not session.progress.finished and session.progress.step < config.steps:
             batch, session.position = next(every)
             seed_step(config.seed, session.progress.step)
             yield session.progress.step + 1, batch

@@ -1,15 +1,21 @@
 """From texts to texts: a model that translates, its batches, what is cut and what is empty."""
 
 import sys
+from inspect import signature
 
 from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.plain_text import join_words, one_line, straight_quotes
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
-from notebooks.data_preparation import EOS, UNK, WordSegmenter, pad_rows
+from notebooks.data_preparation import UNK, WordSegmenter, add_marks, pad_rows
 from notebooks.transformer import greedy_search
-from notebooks.translation import ALPHA, beam_search
+from notebooks.translation import beam_search
+
+# lesson 16's, whichever they are there
+BEAM_SIZE, ALPHA = (
+    signature(beam_search).parameters[name].default for name in ("beam_size", "alpha")
+)
 
 
 class Translator:
@@ -33,8 +39,12 @@ class Translator:
         return cls(*RunFolder(run).load(device), RunFolder(run).alpha(ALPHA))
 
     def encode(self, sentence):
-        """Source ids with EOS, cut to the longest input."""
-        return self.source.encode(sentence)[: self.config.max_length] + [EOS]
+        """Source ids as the encoder reads them."""
+        return self.marked(self.source.encode(self.clean(sentence)))
+
+    def marked(self, ids):
+        """Source ids cut to the longest input, with the marks that lesson 01 gives them."""
+        return add_marks(ids[: self.config.max_length], [])[0]
 
     def clean(self, sentence):
         """A sentence in one line, and its quotes straight where the vocabulary has only those."""
@@ -50,7 +60,9 @@ class Translator:
         known = self.source.vocabulary.ids
         return list(dict.fromkeys(word for row in rows for word in row if word not in known))
 
-    def translate(self, sentences, beam_size=4, alpha=None, batch_size=64, first=1, bar=None):
+    def translate(
+        self, sentences, beam_size=BEAM_SIZE, alpha=None, batch_size=64, first=1, bar=None
+    ):
         """One translation for each sentence, in their order. beam_size 1 is greedy search.
 
         An empty sentence returns an empty one. One that is too long is cut; stderr says which, the
@@ -64,7 +76,7 @@ class Translator:
         for number, ids in enumerate(rows, start=first):
             if len(ids) > self.config.max_length:
                 print(f"line {number}: cut after {self.config.max_length} tokens", file=sys.stderr)
-        rows = [ids[: self.config.max_length] + [EOS] for ids in rows]
+        rows = [ids and self.marked(ids) for ids in rows]
         translations = [""] * len(rows)
         device = next(self.model.parameters()).device
         for index in batches_by_length(rows, batch_size):
@@ -103,7 +115,7 @@ def text_of(tokenizer, ids):
 
 def batches_by_length(rows, batch_size):
     """Yields the numbers of the rows in batches of similar length, without those that are empty."""
-    order = [number for number, ids in enumerate(rows) if len(ids) > 1]  # EOS is there always
+    order = [number for number, ids in enumerate(rows) if ids]
     order.sort(key=lambda number: len(rows[number]))
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from functools import partial
+from types import SimpleNamespace
 
 import autocorrect_py
 import catalogue
@@ -274,6 +275,36 @@ def test_the_copy_runs_and_an_edit_in_it_survives_a_new_one(chinese, tmp_path):
     code = "from notebooks import layer_norm; print(layer_norm.__file__, layer_norm.EDITED)"
     done = run_python("-c", code, cwd=copy, PYTHONPATH=str(copy))
     assert done.stdout.split() == [str(path), "True"], done.stderr
+
+
+def test_executed_notebooks_keep_their_pictures_and_a_readers_own_is_not_executed(
+    chinese, tmp_path, monkeypatch
+):
+    copy = shutil.copytree(chinese, tmp_path / "chinese")
+    for path in (copy / "notebooks").glob("0[1-9]_*.ipynb"):
+        path.unlink()
+    for path in (copy / "notebooks").glob("1*.ipynb"):
+        path.unlink()
+    own = shutil.copy(
+        copy / "notebooks" / "00_setup.ipynb", copy / "notebooks" / "00_setup-Copy1.ipynb"
+    )
+    asked = []
+
+    def run(command, cwd, **_):
+        asked.append(command[-1])
+        path = cwd / command[-1]
+        path.write_text(
+            path.read_text("utf-8").replace('"execution_count": 1,', '"execution_count": 91,')
+        )
+        return SimpleNamespace(returncode=0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(translated_copy.subprocess, "run", run)
+        translated_copy.execute(copy)
+    assert asked == ["00_setup.ipynb"] and own.exists()
+    executed = (copy / "notebooks" / "00_setup.ipynb").read_bytes()
+    assert translated_copy.write("zh_CN", copy) == []
+    assert (copy / "notebooks" / "00_setup.ipynb").read_bytes() == executed
 
 
 def test_the_copy_is_the_course_to_its_programs_and_passes_as_a_test(chinese, tmp_path):

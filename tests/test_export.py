@@ -223,7 +223,7 @@ def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_
     """A byte order mark, old line ends, decomposed letters, and lines before a wrong byte."""
     lines = ["The cafe\u0301 is open.", "I don´t play.", "", "Go" + 40 * "\u0301" + " on."]
     lines.append("I don’t know his e\u2011mail, good\u200b mor\u200bning.")
-    lines += ["She said “hello” to me.", "„He‘s «Tom»,“ she said ‚softly‘."]
+    lines += ["\u200eShe said “hello” to \ufeffme.\u200f", "„He‘s «Tom»,“ she said ‚softly‘."]
     greedy = load_pretrained().translate(lines, beam_size=1)
     assert load_pretrained().unknown_words(lines[5:]) == []
     assert greedy[5] == load_pretrained().translate(['She said "hello" to me.'], beam_size=1)[0]

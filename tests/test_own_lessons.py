@@ -10,23 +10,27 @@ import torch
 from conftest import DATA, ROOT, TINY
 
 import export
+import prepare as prepare_program
 import train
 import translate
-from engine import attention_maps, definitions, options, pretrained
+from engine import attention_maps, definitions, options, pretrained, training_run, translator
 from engine.corpus import prepare as large
 from engine.corpus import tokenizers
-from engine.errors import InputError
-from engine.files import read_form, write_json
-from engine.model_files import weights_digest
+from engine.errors import InputError, Stopped
+from engine.files import read_form, read_json, write_json
+from engine.model_files import check_storable, weights_digest
 from engine.options import parse_command
 from engine.pretrained import BOX
 from engine.run_config import OURS, RunConfig
 from engine.training_run import run_training, take_weights
 from notebooks import data_preparation
-from notebooks.data_preparation import WordSegmenter
+from notebooks.data_preparation import EOS, WordSegmenter
 from notebooks.multi_head_attention import MultiHeadAttention
+from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.support.box import load_pretrained
+from notebooks.support.viewer import look_inside
+from notebooks.training import train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +163,7 @@ def test_a_restart_that_cannot_begin_leaves_the_old_run(monkeypatch, finished_ru
         return segmenter
 
     monkeypatch.setattr(data_preparation, "make_segmenter", make_segmenter)
-    with pytest.raises(InputError, match="a run stores of a segmenter only"):
+    with pytest.raises(InputError, match="a run stores of a tokenizer its tokens"):
         run_training(small_data, replace(TINY, steps=2), run, restart=True)
     assert weights_digest(run / "model.safetensors") == before
 
@@ -171,3 +175,100 @@ def test_a_no_to_make_is_no(target, word):
         command = ["make", "-n", *f"{target}{value}".split()]
         printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
         assert (word in printed) == expected
+
+
+def test_a_translation_reads_the_marks_of_lesson_01(monkeypatch):
+    box = load_pretrained()
+    (bitten,) = box.translate(["The dog bit the man."], beam_size=1)
+    plain = box.encode("The dog bit the man.")
+    monkeypatch.setattr(translator, "add_marks", lambda src, tgt: ([*src[::-1], EOS], tgt))
+    assert box.encode("The dog bit the man.") == [*plain[-2::-1], EOS] != plain
+    assert box.translate(["The dog bit the man.", ""], beam_size=1)[0] != bitten
+    assert "add_marks" in definitions.REPLACED
+
+
+def test_a_tokenizer_of_which_not_all_is_stored_is_refused():
+    tokenizer = load_pretrained().source
+    check_storable(tokenizer)
+    for part in (tokenizer, tokenizer.vocabulary):
+        object.__setattr__(part, "reverse", True)
+        try:
+            with pytest.raises(InputError, match=f"not all of your {type(part).__name__}"):
+                check_storable(tokenizer)
+        finally:
+            del part.reverse
+
+
+def stopped_run(small_data, run):
+    """A run that a signal has stopped at step 4 of 40, after its first checkpoint."""
+
+    def stop(records):
+        raise Stopped("as by a signal")
+
+    config = replace(TINY, eval_steps=4)
+    with pytest.raises(Stopped):
+        run_training(small_data, config, run, on_log=lambda records: len(records) > 1 and stop(0))
+    return config
+
+
+def test_made_json_says_which_lessons_trained_last(small_data, tmp_path):
+    config = stopped_run(small_data, tmp_path)
+    made = read_json(tmp_path / "made.json")
+    write_json(tmp_path / "made.json", {**made, "lessons": "others"})
+    run_training(small_data, config, tmp_path)
+    assert read_json(tmp_path / "made.json") == made
+    write_json(tmp_path / "made.json", {**made, "lessons": "others"})
+    run_training(small_data, config, tmp_path)  # finished: it trains nothing
+    assert read_json(tmp_path / "made.json")["lessons"] == "others"
+
+
+def test_a_run_does_not_go_on_with_another_optimizer(small_data, tmp_path, monkeypatch):
+    config = stopped_run(small_data, tmp_path)
+
+    def edited(model, config):
+        optimizer, scheduler = make_optimizer(model, config)
+        optimizer.param_groups[0]["betas"] = (0.9, 0.999)
+        return optimizer, scheduler
+
+    monkeypatch.setattr(training_run, "make_optimizer", edited)
+    with pytest.raises(InputError, match=r"begun with betas \[0.9, 0.98\], and notebook 14 has"):
+        run_training(small_data, config, tmp_path)
+
+
+def test_a_loop_that_does_not_evaluate_ends_with_its_steps(small_data, tmp_path, monkeypatch):
+    steps = []
+
+    def train(run, batch_loss, optimizer, scheduler, config):
+        for step, batch in run.batches():
+            loss, count, norm = train_step(batch_loss, batch, optimizer, 1.0)
+            run.add(loss, count, norm, 0.1)
+            steps.append(step)
+            assert step < 9
+
+    monkeypatch.setattr(training_run, "train", train)
+    run_training(small_data, replace(TINY, steps=5, warmup_steps=2), tmp_path)
+    assert steps == [1, 2, 3, 4, 5]
+
+
+def test_a_module_of_ones_own_that_a_lesson_imports_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(definitions, "ROOT", tmp_path)
+    lesson = tmp_path / "01_words.ipynb"
+    source = "#| export\nimport torch\nfrom mytokens import cut"
+    cell = {"cell_type": "code", "source": source, "metadata": {}, "outputs": []}
+    lesson.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    digests = {definitions.code_digest(lesson)}
+    for code in ("cut = str.split", "cut = list", "cut = list  # by signs"):
+        (tmp_path / "mytokens.py").write_text(code, encoding="utf-8")
+        digests.add(definitions.code_digest(lesson))
+    assert len(digests) == 3
+
+
+def test_preparing_what_is_read_as_it_is_says_so(small_data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(large, "PREPARED", tmp_path)
+    assert prepare_program.main(["--data", str(small_data)]) == 0
+    assert "train.py reads .tsv files of this size as they are" in capsys.readouterr().out
+
+
+def test_the_viewer_reads_the_quotes_that_the_translation_read():
+    _, maps = look_inside(load_pretrained(), "He said “yes.”")
+    assert maps["encoder"][1].count('"') == 2 and "<unk>" not in maps["encoder"][1]

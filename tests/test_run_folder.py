@@ -180,6 +180,9 @@ def test_a_run_whose_checkpoints_are_gone_is_not_trained_again(small_data, strai
     with pytest.raises(InputError, match="weights of step 8 and no checkpoint to go on from"):
         run_training(small_data, CONFIG, tmp_path / "run")
     assert read_records(tmp_path / "run") == read_records(straight)
+    (tmp_path / "run" / "log.jsonl").unlink()  # only what translating needs is left
+    with pytest.raises(InputError, match="has weights and no checkpoint to go on from"):
+        run_training(small_data, CONFIG, tmp_path / "run")
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # there is no GPU to read it

@@ -121,7 +121,7 @@ def test_all_english_sentences_are_split_alike(pairs):
     engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
     engine.eval("const split = (file, texts) => { const model = new Model(file);"
                 "return JSON.stringify(texts.map((text) => model.encode(text))); };")  # fmt: skip
-    sentences = [english for english, _ in pairs] + ["„He‘s «Tom»,“ she said ‚softly‘."]
+    sentences = [english for english, _ in pairs] + ["\ufeff„He‘s «Tom»,“ she said \u200e‚softly‘."]
     encoded = json.loads(engine.call("split", file, sentences))
     expected = [box.encode(box.clean(sentence)) for sentence in sentences]
     assert [text for text, a, b in zip(sentences, expected, encoded) if a != b] == []
@@ -443,6 +443,9 @@ def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
     page.set_input_files("input[type=file]", tmp_path / "notes.js")
     expect(page.locator("#alarm")).to_contain_text("notes.js is no weights.js")
     file = (folder / "weights.js").read_text(encoding="utf-8").replace('"2,600"', '"1"')
+    (tmp_path / "old.js").write_text(file.replace('"quotes": ', '"other": '), encoding="utf-8")
+    page.set_input_files("input[type=file]", tmp_path / "old.js")
+    expect(page.locator("#alarm")).to_contain_text("old.js is no weights.js")
     (tmp_path / "weights.js").write_text(file, encoding="utf-8")
     page.set_input_files("input[type=file]", tmp_path / "weights.js")
     rows = page.locator("#stage tbody tr")

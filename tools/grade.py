@@ -254,7 +254,7 @@ def main(arguments=None):
 
 if __name__ == "__main__":
     # for the grading processes
-    os.environ.update(PYTHONUTF8="1", PYTHONIOENCODING="utf-8:backslashreplace")
+    os.environ.update(PYTHONUTF8="1", PYTHONIOENCODING="utf-8:backslashreplace", MPLBACKEND="agg")
     for stop in STOPS:
         if signal.getsignal(stop) == signal.SIG_DFL:  # nohup lets one be ignored
             signal.signal(stop, signal.default_int_handler)  # as Ctrl-C

@@ -28,7 +28,11 @@ from unittest.mock import MagicMock
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = [
+    path
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    if path.stem[3:].isidentifier()  # no 05_layer_norm-Copy1, which JupyterLab's Duplicate writes
+]
 FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
 LIMIT = 60  # seconds for one exercise, and for importing one notebook
 # bytes of address space for a notebook: what the machine has, though PyTorch alone maps several GB

@@ -19,7 +19,7 @@ from engine.export.tokenizer_files import BLANKS, names, quotes_of, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
-from engine.plain_text import APOSTROPHE, CLOSING, OPENING, one_line
+from engine.plain_text import APOSTROPHE, CLOSING, OPENING
 from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator
 from notebooks.data_preparation import (
@@ -183,7 +183,8 @@ def shown(run, translator):
         ]
         examples = list(dict.fromkeys(sentence for sentence, _ in samples))[:5]
         examples = examples or [source.decode(list(range(EOS + 1, EOS + 6)))]
-    trained_on = ["tokens", f"{config.steps:,}", f"{config.batch_tokens:,}"]
+    trained = max((record["step"] for record in RunFolder(run).read_log()), default=config.steps)
+    trained_on = ["tokens", f"{trained:,}", f"{config.batch_tokens:,}"]
     breaks = []
     if is_the_box(run):
         breaks = read_json(BOX / "breaks.json")["rows"]  # tools/breaks.py has measured them
@@ -246,7 +247,7 @@ def differs(where):
 def reference_results(translator, sentence):
     """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
     model = translator.model
-    ids = translator.encode(one_line(sentence))
+    ids = translator.encode(sentence)
     (written,) = greedy_search(model, torch.tensor([ids]), translator.config.max_length)
     batch = Batch.collate([(ids, [BOS, *written])])
     parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask

@@ -76,8 +76,8 @@ class Model {
   // lesson 01
 
   segment(text) {
-    // soft hyphen, zero-width space, word joiner; then the hyphen that breaks no line
-    const visible = text.replace(/[\u00ad\u200b\u2060]/g, "");
+    // what plain_text.INVISIBLE has; then the hyphen that breaks no line
+    const visible = text.replace(/[\u00ad\u200b\u200e\u200f\u2060\ufeff]/g, "");
     const hyphens = visible.normalize("NFC").replaceAll("\u2011", "-");
     const straight = hyphens.replace(this.apostrophes, "'");
     const plain = straight.replace(/./gsu, (sign) => this.quotes[sign] ?? sign);

@@ -58,7 +58,7 @@ function searching(source, size) {
     const drawn = make("div", { class: "tree tabbed chosen", tabindex: 0, role: "region", "aria-label": "tree" }),
       table = make("div", { class: "tabbed" });
     const shown = make("output", {}),
-      slider = make("input", { type: "range", min: 0, max: 2, step: 0.1, value: model.alpha, id: "alpha" });
+      slider = make("input", { type: "range", min: 0, max: Math.max(2, model.alpha), step: 0.05, value: model.alpha, id: "alpha" });
     const rank = () => {
       const alpha = Number(slider.value),
         scored = ended.map((one) => ({ ...one, score: one.total / model.penalty(one.ids.length, alpha) }));

@@ -6,6 +6,7 @@ async function take(file, source) {
   let other = null;
   try {
     other = new Model(JSON.parse((await file.text()).replace(/^const WEIGHTS = |;\s*$/g, "")));
+    if (Object.keys(model).some((setting) => !(setting in other))) throw new Error("an older version's");
   } catch {
     return say(
       _("{} is no weights.js of a translating page. Make one with: make translator RUN=runs/small", file.name),
