@@ -72,7 +72,7 @@ def look_inside(translator, sentence):
     """
     (translation,) = translator.translate([sentence])
     parts = translator.model, translator.source, translator.target
-    source, target, maps = translation_attention(*parts, sentence, translation)
+    source, target, maps = translation_attention(*parts, translator.clean(sentence), translation)
     written = [*target[1:], "<eos>"]
     words = {"encoder": (source, source), "decoder": (target, target), "cross": (written, source)}
     return translation, {kind: (maps[kind], *words[kind]) for kind in words}
