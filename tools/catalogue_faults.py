@@ -13,8 +13,8 @@ LATIN_WORDS = re.compile(r"(?:[A-Za-z][\w'’-]*[ ,;:]+){8,}[A-Za-z]")  # nine i
 QUOTED = re.compile(
     r"\[[^\]]*\](?:\([^)]*\))?|\"[^\"]*\"|“[^”]*”|\*[^*]+\*|\|.*\||<[^>]*>|\$[^$]*\$|`[^`]*`"
 )
-LARGE = re.compile(r"([\d,.]+) ?(万|亿)")  # 1,700 万 is 17 million
-WITH_WORD = re.compile(r"([\d,.]+) (thousand|million|billion)")
+LARGE = re.compile(r"(\d[\d,.]*) ?(万|亿)")  # 1,700 万 is 17 million
+WITH_WORD = re.compile(r"(\d[\d,.]*) (thousand|million|billion)")
 FACTORS = {"万": 10**4, "亿": 10**8, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 
 
