@@ -14,8 +14,8 @@ TEXT ?= He plays the violin.
 # neither make nor the shell expands it: quotes, $ and ` are text
 unexport TEXT
 translate: export RAW := $(value TEXT)
-translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box
-	@$(BIN)/python translate.py -- "$$RAW"
+translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box, or with RUN
+	@$(BIN)/python translate.py $(if $(RUN),--run "$(RUN)") -- "$$RAW"
 
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
@@ -24,7 +24,9 @@ translator: .venv/page  ## write the folder translator: a page with the finished
 	$(BIN)/python export.py --form page $(if $(RUN),--run "$(RUN)") --out translator
 
 ##@ Train
+OTHERS := $(filter command,$(origin DATA) $(origin RUN))
 run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
+	$(if $(OTHERS),$(error make run takes neither DATA nor RUN. Type: python train.py --data FOLDER --run FOLDER))
 	$(BIN)/python train.py --data data_small --config small --run runs/small
 	$(BIN)/python translate.py --run runs/small --score data_small --split test
 

@@ -177,6 +177,13 @@ def test_a_no_to_make_is_no(target, word):
         assert (word in printed) == expected
 
 
+def test_make_run_takes_no_data_and_make_translate_takes_a_run():
+    done = subprocess.run(["make", "-n", "run", "DATA=mine"], cwd=ROOT, capture_output=True)
+    assert done.returncode == 2 and b"takes neither DATA nor RUN" in done.stderr
+    done = subprocess.run(["make", "-n", "translate", "RUN=mine"], cwd=ROOT, capture_output=True)
+    assert b'--run "mine"' in done.stdout
+
+
 def test_a_translation_reads_the_marks_of_lesson_01(monkeypatch):
     box = load_pretrained()
     (bitten,) = box.translate(["The dog bit the man."], beam_size=1)
