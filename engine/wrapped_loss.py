@@ -67,8 +67,13 @@ def forward_is_ours(model):
 
 
 def split_rows(batch, count):
-    """The rows of a batch in at most so many smaller ones."""
-    return [Batch(*tensors) for tensors in zip(*(tensor.chunk(count) for tensor in batch))]
+    """The rows of a batch in at most so many smaller ones. A mask of all rows stays as it is."""
+    sizes = [len(rows) for rows in batch.src.chunk(count)]
+    columns = [
+        tensor.split(sizes) if len(tensor) == len(batch.src) else [tensor] * len(sizes)
+        for tensor in batch
+    ]
+    return [Batch(*tensors) for tensors in zip(*columns)]
 
 
 class LossInParts(torch.autograd.Function):

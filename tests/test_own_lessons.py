@@ -23,8 +23,9 @@ from engine.options import parse_command
 from engine.pretrained import BOX
 from engine.run_config import OURS, RunConfig
 from engine.training_run import run_training, take_weights
+from engine.wrapped_loss import split_rows
 from notebooks import data_preparation
-from notebooks.data_preparation import EOS, WordSegmenter
+from notebooks.data_preparation import EOS, Batch, WordSegmenter
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
@@ -255,6 +256,14 @@ def test_a_loop_that_does_not_evaluate_ends_with_its_steps(small_data, tmp_path,
     monkeypatch.setattr(training_run, "train", train)
     run_training(small_data, replace(TINY, steps=5, warmup_steps=2), tmp_path)
     assert steps == [1, 2, 3, 4, 5]
+
+
+def test_a_batch_whose_rows_share_a_mask_is_split():
+    items = [([5, 3], [2, 5, 3])] * 4
+    batch = Batch.collate(items)
+    shared = batch._replace(tgt_mask=batch.tgt_mask[:1])
+    assert [len(part.src) for part in split_rows(shared, 3)] == [2, 2]
+    assert [len(part.tgt_mask) for part in split_rows(shared, 3)] == [1, 1]
 
 
 def test_a_module_of_ones_own_that_a_lesson_imports_counts(tmp_path, monkeypatch):
