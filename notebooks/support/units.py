@@ -65,6 +65,21 @@ def raised_tokens(translator, layer, count):
     return (model.generator.projection.weight @ weighted).topk(count, dim=0).indices
 
 
+def equally_active(values, places, units):
+    """As many other units, each of the same layer and about as large at these places in the mean.
+
+    `values` are those of `decoder_units`; `units` and the result are (layer from 1, number) each.
+    """
+    others = []
+    for layer, number in units:
+        means = values[layer - 1][places].mean(dim=0)
+        distances = (means - means[number]).abs()
+        taken = [unit for at, unit in (*units, *others) if at == layer]
+        distances[taken] = torch.inf
+        others.append((layer, int(distances.argmin())))
+    return others
+
+
 @contextmanager
 def switched_off(translator, units):
     """Units of the decoder, (layer from 1, number) each, add nothing until the context ends."""
