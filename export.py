@@ -19,7 +19,7 @@ from engine.pretrained import default_run, tell_edited
 class ExportCommand:
     """Write a folder that translates text without this project and without PyTorch."""
 
-    out: Path  # the new folder
+    out: Path  # the new folder; a page replaces an earlier page
     run: Path | None = None  # folder that train.py wrote; runs/small, else the model in the box
     # the engine that computes there; page: a page for a browser, opened from the disk
     form: Literal["ctranslate2", "onnx", "page"] = "ctranslate2"

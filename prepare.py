@@ -27,7 +27,7 @@ class PrepareCommand:
     # preset, as train.py's; every option below changes one of its settings
     config: str = "small"
     start: Path | None = None  # with the tokenizers of this run, for train.py --start
-    # processes; by default as many as processors and 2 GiB of memory allow, at most 4
+    # processes; by default as many as there are processors, at most 4; never more than there are
     workers: int | None = None
 
 

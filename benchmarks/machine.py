@@ -20,7 +20,7 @@ from utils import ROOT
 RUN = ROOT / "runs" / "small"  # `make run` makes it
 MULTIPLE = 4  # notebook 01's; importing it here would be measured, too
 WAITING = {
-    "as it is": {},  # notebooks/__init__.py sets GOMP_SPINCOUNT
+    "as it is": {},  # engine/startup.py sets GOMP_SPINCOUNT
     "without our setting": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes by itself
     "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
 }

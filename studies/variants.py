@@ -1,7 +1,7 @@
 """The model of the course with parts of it changed, as lesson 15 and `make ablation` compare them.
 
-What stands first are the solutions of exercises, in lessons 03, 04, 05, 06 and 14; a test compares
-them. The others put them into a whole model and its optimiser.
+What stands first are the solutions of exercises, in lessons 03 to 06, and a test compares them;
+`muon_step` is compared with PyTorch's Muon. The others put them into a whole model and its optimiser.
 """
 
 import math

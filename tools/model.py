@@ -2,8 +2,8 @@
 
 RUN is a finished run, runs/small if none is named. Its weights are rounded to 16 bits, and the
 rounded weights are scored on the test set. With `--check` nothing is made: it says whether the
-model was trained on the corpus and with the settings that are here now. With `--exports` the list
-of the lessons' definitions is written, by which the box notices that a reader has changed one.
+model was trained on the corpus and with the settings that are here now. With `--definitions` the
+list of the lessons' definitions is written, by which the box notices that a reader has changed one.
 """
 
 import argparse
