@@ -2,10 +2,11 @@
 
 `make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on with the run that
 was cut; one with Muon begins again) and writes studies/ablation.json, which notebook 15 shows.
-`small` is trained as it is, with four seeds, and with one change: same data, same number of steps, same batches. In the rows
-"paper" a part is taken away or changed, one seed each. In the rows "since" a later idea is put in,
-two seeds each (variants.py). Then all that helped together. All is measured on dev: the test set is
-not for choosing. How the number of parameters is kept equal stands beside each change.
+`small` is trained as it is, with four seeds, and with one change: same data, same number of steps,
+same batches. In the rows "paper" a part is taken away or changed, one seed each. In the rows
+"since" a later idea is put in, two seeds each (variants.py). Then all that helped together. All is
+measured on dev: the test set is not for choosing. How the number of parameters is kept equal stands
+beside each change.
 """
 
 import json

@@ -1,7 +1,8 @@
 """The model of the course with parts of it changed, as lesson 15 and `make ablation` compare them.
 
 What stands first are the solutions of exercises, in lessons 03 to 06, and a test compares them;
-`muon_step` is compared with PyTorch's Muon. The others put them into a whole model and its optimiser.
+`muon_step` is compared with PyTorch's Muon. The others put them into a whole model and its
+optimiser.
 """
 
 import math
