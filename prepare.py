@@ -1,5 +1,6 @@
 """Prepares training data of any size: `python prepare.py --data FOLDER`."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def prepare_command(argv):
     print(f"prepared in {folder}")
     if not needs_preparing(command.data, command.settings):
         hint = "As train.tsv.gz they are cleaned and prepared"
-        print(f"train.py reads .tsv files of this size as they are, uncleaned. {hint}")
+        line = f"train.py reads .tsv files of this size as they are, uncleaned. {hint}"
+        print(line, file=sys.stderr)
     return 0
 
 

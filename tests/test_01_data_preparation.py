@@ -333,7 +333,7 @@ def test_a_segmenter_that_cannot_be_read_back_is_refused_before_any_training(tmp
     halves = WordSegmenter("en")
     halves.halves = True
     for segmenter in (Pieces("en"), halves):
-        with pytest.raises(InputError, match="lesson 01: a run stores of a segmenter only"):
+        with pytest.raises(InputError, match="lesson 01: a run stores of a tokenizer its tokens"):
             save_tokenizer(Tokenizer(segmenter, Vocabulary(["play"])), tmp_path / "v.json")
     assert list(tmp_path.iterdir()) == []
 

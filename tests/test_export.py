@@ -143,8 +143,9 @@ KINDS = ["words", "lowercase-words", "characters", "subwords"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_of_the_corpus_have_the_same_ids_and_become_the_same_text(three, pairs, kind):
     ours, theirs = three[kind]
+    straight = str.maketrans(quotes_of(ours))  # as Translator.clean does
     texts = [text for pair in pairs[::6] for text in pair]
-    expected = ours.encode_batch(texts)
+    expected = ours.encode_batch([text.translate(straight) for text in texts])
     ids = [encoding.ids for encoding in theirs.encode_batch(texts)]
     assert [text for text, a, b in zip(texts, expected, ids) if a != b] == []
     if kind not in ("words", "lowercase-words"):  # these are joined by run.py

@@ -13,7 +13,15 @@ import export
 import prepare as prepare_program
 import train
 import translate
-from engine import attention_maps, definitions, options, pretrained, training_run, translator
+from engine import (
+    attention_maps,
+    definitions,
+    options,
+    pretrained,
+    training_run,
+    translator,
+    wrapped_loss,
+)
 from engine.corpus import prepare as large
 from engine.corpus import tokenizers
 from engine.errors import InputError, Stopped
@@ -23,7 +31,6 @@ from engine.options import parse_command
 from engine.pretrained import BOX
 from engine.run_config import OURS, RunConfig
 from engine.training_run import run_training, take_weights
-from engine.wrapped_loss import split_rows
 from notebooks import data_preparation
 from notebooks.data_preparation import EOS, Batch, WordSegmenter
 from notebooks.multi_head_attention import MultiHeadAttention
@@ -262,8 +269,8 @@ def test_a_batch_whose_rows_share_a_mask_is_split():
     items = [([5, 3], [2, 5, 3])] * 4
     batch = Batch.collate(items)
     shared = batch._replace(tgt_mask=batch.tgt_mask[:1])
-    assert [len(part.src) for part in split_rows(shared, 3)] == [2, 2]
-    assert [len(part.tgt_mask) for part in split_rows(shared, 3)] == [1, 1]
+    assert [len(part.src) for part in wrapped_loss.split_rows(shared, 3)] == [2, 2]
+    assert [len(part.tgt_mask) for part in wrapped_loss.split_rows(shared, 3)] == [1, 1]
 
 
 def test_a_module_of_ones_own_that_a_lesson_imports_counts(tmp_path, monkeypatch):
@@ -282,7 +289,7 @@ def test_a_module_of_ones_own_that_a_lesson_imports_counts(tmp_path, monkeypatch
 def test_preparing_what_is_read_as_it_is_says_so(small_data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
     assert prepare_program.main(["--data", str(small_data)]) == 0
-    assert "train.py reads .tsv files of this size as they are" in capsys.readouterr().out
+    assert "train.py reads .tsv files of this size as they are" in capsys.readouterr().err
 
 
 def test_the_viewer_reads_the_quotes_that_the_translation_read():
