@@ -125,7 +125,7 @@ sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked,
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))
 test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
-	TEST_DEVICE=$(TEST_DEVICE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(DEVICE_TESTS)
+	TEST_DEVICE=$(TEST_DEVICE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --maxschedchunk 1 $(DEVICE_TESTS)
 
 EXAMPLES ?= 10000
 SEED ?= 0
