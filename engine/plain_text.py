@@ -18,7 +18,6 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders
 # soft hyphen, zero-width space, marks of direction, word joiner, byte order mark
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
-STRAIGHT = {**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’‚", "'")}
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")
 CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
@@ -105,15 +104,6 @@ def one_line(text):
         text = "".join(without_long_runs(INVISIBLE.sub("", text)))
         text = normalize("NFC", text).replace("\u2011", "-")  # the hyphen that breaks no line
     return " ".join(CONTROL.sub(" ", APOSTROPHE.sub("'", text)).split())
-
-
-def straight_quotes(is_known):
-    """{quote: straight one} of the quotes that a vocabulary lacks where it has the straight one.
-
-    Phones write “ and ”. `is_known(sign)` says what the vocabulary has.
-    """
-    pairs = STRAIGHT.items()
-    return {quote: plain for quote, plain in pairs if is_known(plain) and not is_known(quote)}
 
 
 def without_long_runs(text):

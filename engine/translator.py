@@ -5,7 +5,7 @@ from inspect import signature
 
 from engine.definitions import are_ours
 from engine.errors import InputError
-from engine.plain_text import join_words, one_line, straight_quotes
+from engine.plain_text import join_words, one_line
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
 from notebooks.data_preparation import UNK, WordSegmenter, add_marks, pad_rows
@@ -16,6 +16,7 @@ from notebooks.translation import beam_search
 BEAM_SIZE, ALPHA = (
     signature(beam_search).parameters[name].default for name in ("beam_size", "alpha")
 )
+STRAIGHT = {**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’‚", "'")}
 
 
 class Translator:
@@ -27,8 +28,7 @@ class Translator:
         self.target = target
         self.alpha = alpha
         self.model = model.eval()
-        quotes = straight_quotes(lambda sign: UNK not in source.encode(sign))
-        self.straight = str.maketrans(quotes)
+        self.straight = str.maketrans(quotes_of(source))
 
     @classmethod
     def load(cls, run, device=None):
@@ -98,6 +98,19 @@ class Translator:
             return greedy_search(self.model, src, self.config.max_length)
         every = beam_search(self.model, src, self.config.max_length, beam_size, alpha)
         return [hypotheses[0][1] if hypotheses else [] for hypotheses in every]
+
+
+def quotes_of(tokenizer):
+    """{quote: straight one} of the quotes that a tokenizer lacks where it has the straight one.
+
+    Phones write “ and ”.
+    """
+
+    def is_known(sign):
+        return UNK not in tokenizer.encode(sign)
+
+    pairs = STRAIGHT.items()
+    return {quote: plain for quote, plain in pairs if is_known(plain) and not is_known(quote)}
 
 
 def has_spaces(segmenter):

@@ -38,13 +38,13 @@ from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.export.shipped import serve as serve_program
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
-from engine.export.tokenizer_files import export_tokenizer, names, quotes_of
+from engine.export.tokenizer_files import export_tokenizer, names
 from engine.files import write_json
 from engine.model_files import save_tokenizer, weights_of, write_tensors
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
-from engine.translator import Translator
+from engine.translator import Translator, quotes_of
 from notebooks import translation
 from notebooks.data_preparation import (
     EOS,

@@ -15,13 +15,13 @@ import torch
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
 from engine.export.proof import LONG, made_up_sentences, refuse_replaced
-from engine.export.tokenizer_files import BLANKS, names, quotes_of, translated
+from engine.export.tokenizer_files import BLANKS, names, translated
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.plain_text import APOSTROPHE, CLOSING, OPENING
 from engine.run_folder import BOX, RunFolder, is_the_box
-from engine.translator import Translator
+from engine.translator import Translator, quotes_of
 from notebooks.data_preparation import (
     BOS,
     EOS,

@@ -5,7 +5,8 @@ import json
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import InputError
-from engine.plain_text import APOSTROPHE, INVISIBLE, one_line, straight_quotes
+from engine.plain_text import APOSTROPHE, INVISIBLE, one_line
+from engine.translator import quotes_of
 from notebooks.data_preparation import (
     CONTROL_TOKENS,
     TOKEN,
@@ -65,11 +66,6 @@ def export_tokenizer(tokenizer, reads):
     if reads:
         check_equal(tokenizer, exported)
     return exported
-
-
-def quotes_of(tokenizer):
-    """The quotes that `Translator.clean` makes straight, each with the straight one."""
-    return straight_quotes(lambda sign: UNK not in tokenizer.encode(sign))
 
 
 def translated(pattern):

@@ -89,9 +89,11 @@ def switched_off(translator, units):
     with torch.no_grad():
         for weight, number in columns:
             weight[:, number] = 0
-        yield
-        for (weight, number), column in zip(columns, before):
-            weight[:, number] = column
+        try:
+            yield
+        finally:
+            for (weight, number), column in zip(columns, before):
+                weight[:, number] = column
 
 
 def probability_of(translator, token, english, chinese):
