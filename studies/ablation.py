@@ -1,7 +1,8 @@
 """What each part of the Transformer is worth, and what nine years of changes are worth to it.
 
-`make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on with the run that
-was cut; one with Muon begins again) and writes studies/ablation.json, which notebook 15 shows.
+`make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on from its file and
+with the runs that were cut; one with Muon begins again) and writes studies/ablation.json, which
+notebook 15 shows.
 `small` is trained as it is, with four seeds, and with one change: same data, same number of steps,
 same batches. In the rows "paper" a part is taken away or changed, one seed each. In the rows
 "since" a later idea is put in, two seeds each (variants.py). Then all that helped together. All is
@@ -9,11 +10,8 @@ measured on dev: the test set is not for choosing. How the number of parameters 
 beside each change.
 """
 
-import json
-import multiprocessing
 import statistics
 import time
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from unittest import mock
@@ -25,7 +23,7 @@ tune_process()  # before PyTorch
 import torch
 
 from engine.corpus.prepare import load_data
-from engine.files import file_digest, read_json, write_json
+from engine.files import read_json, write_json
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.scoring import score
@@ -37,11 +35,11 @@ from notebooks.label_smoothing import LabelSmoothing
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
+from studies.training import DATA, JOBS, STEPS, name_of, train_missing
 from studies.variants import build, make_muon, size
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "ablation.json"
-STEPS = 1000
 AS_IT_IS = "as it is"
 PAPER = {  # name: settings changed
     "no positions": {},
@@ -65,31 +63,41 @@ def changed(parts):
     return stack
 
 
-def run_row(name, parts, seed, data, runs, config):
-    """Trains and scores once. Returns what is kept of it, also in the run's row.json."""
-    run = runs / f"{name.replace(' ', '-')}-{seed}"
-    if (run / "row.json").exists():
-        return read_json(run / "row.json")
+def rows():
+    """What is trained before it is known what helped: a name, and a seed."""
+    yield from (dict(name=AS_IT_IS, seed=seed) for seed in range(4))
+    yield from (dict(name=name, seed=seed) for name in SINCE for seed in range(2))
+    yield from (dict(name=name, seed=0) for name in PAPER)
+
+
+def parts_of(name, together):
+    """The parts of variants.py that a row has; `together` are those of the row TOGETHER."""
+    if name == TOGETHER:
+        return together
+    return [name] if name in SINCE or PAPER.get(name) == {} else []
+
+
+def run_row(row, data, runs, config, together=()):
+    """Trains and scores once. Returns the row with what is measured."""
+    run, parts = runs / name_of(row), parts_of(row["name"], together)
     if device().type == "cpu":
         torch.set_num_threads(1)  # the runs share the processors
-    config = replace(config, seed=seed, **PAPER.get(name, {}))
+    config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
     with changed(parts):
         # Muon keeps its state in no checkpoint
         records = run_training(data, config, run, restart="Muon" in parts)
         scores, pairs, _ = score(run, data, "dev")
         count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
-    curve = {
+    losses = {
         str(record["step"]): round(record["dev_loss"], 4)
         for record in records
         if "dev_loss" in record
     }
-    row = {"name": name, "seed": seed, "parts": sorted(parts), "dev_loss": curve}
-    row["layers"] = count
-    row["dtype"] = read_json(run / "config.json")["dtype"]
-    row |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
-    row["signature"], row["sentences"] = scores["beam"]["bleu_signature"], len(pairs)
-    write_json(run / "row.json", row)
-    return row
+    result = row | {"parts": sorted(parts), "dev_loss": losses, "layers": count}
+    result["dtype"] = read_json(run / "config.json")["dtype"]
+    result |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
+    signature = scores["beam"]["bleu_signature"]
+    return result | {"signature": signature, "sentences": len(pairs)}
 
 
 def last(row):
@@ -135,11 +143,11 @@ def step_times(data, config, kinds, batches=8, rounds=5):
     }
 
 
-def gather(rows, times):
-    """What is written: one entry for each name, with a value for each of its seeds."""
+def gather(rows, names, times):
+    """A table: one entry for each name, with a value for each of its seeds."""
     entries = []
-    for name in dict.fromkeys(row["name"] for row in rows):
-        mine = [row for row in rows if row["name"] == name]
+    for name in names:
+        mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row["seed"])
         entry = {"name": name, "parts": mine[0]["parts"], "layers": mine[0]["layers"]}
         entry["dev_loss"] = [last(row) for row in mine]
         for search in ("greedy", "beam"):
@@ -150,29 +158,28 @@ def gather(rows, times):
     return entries
 
 
-def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=2):
-    """Trains what is missing, `jobs` runs at the same time, and writes the table."""
+def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=JOBS):
+    """Trains what is missing, `jobs` runs at the same time, and writes the tables.
+
+    Each row is written when it is finished, the tables after all of them.
+    """
     short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
-    config = replace(RunConfig.preset("small"), **short)
-    run = partial(run_row, data=ROOT / "data_small", runs=runs, config=config)
-    plain = [(AS_IT_IS, [], seed) for seed in range(4)]
-    later = [(name, [name], seed) for name in SINCE for seed in range(2)]
-    paper = [(name, [] if PAPER[name] else [name], 0) for name in PAPER]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        since = list(pool.map(run, *zip(*plain, *later)))
-        together = helped(since)
-        best = [(TOGETHER, together, seed) for seed in range(2)]
-        since += pool.map(run, *zip(*best))
-        parts = list(pool.map(run, *zip(*paper)))
-    kinds = {name: [name] for name in SINCE} | {TOGETHER: together}
-    times = step_times(ROOT / "data_small", config, kinds)
-    scored = {name: since[0][name] for name in ("sentences", "signature", "dtype")}
-    tables = {"paper": gather(parts, times), "since": gather(since, times)}
-    header = {"command": "make ablation", "steps": STEPS, **scored, "helped": together}
-    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
-    write_json(output, {**header, **tables})
-    for row in [*tables["since"], *tables["paper"]]:
-        print(f"{row['name']:18} {json.dumps(row)}")
+    run = partial(run_row, data=DATA, runs=runs, config=replace(RunConfig.preset("small"), **short))
+
+    def train(wanted, run):
+        for row in train_missing(wanted, run, output, "make ablation", jobs):
+            print(row, flush=True)
+        return read_json(output)["rows"]
+
+    together = helped(train(rows(), run))
+    both = [dict(name=TOGETHER, seed=seed) for seed in range(2)]
+    done = train(both, partial(run, together=together))
+    times = step_times(
+        DATA, run.keywords["config"], {n: parts_of(n, together) for n in [*SINCE, TOGETHER]}
+    )
+    groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER]}
+    tables = {key: gather(done, names, times) for key, names in groups.items()}
+    write_json(output, {**read_json(output), "helped": together, **tables})
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ JOBS = 2  # trainings at the same time
 def train_missing(rows, run, output, command, jobs=JOBS):
     """Runs `run(row)` for the rows that `output` lacks, and writes the file after each of them.
 
-    A row is a dictionary of settings, and its result holds it. Yields the results.
+    A row is a dictionary of settings, and its result holds it. Yields the results. Rows that were
+    trained on another corpus are forgotten.
     """
     header = {"command": command, "train.tsv": file_digest(DATA / "train.tsv")}
-    done = read_json(output)["rows"] if output.exists() else []
+    stored = read_json(output) if output.exists() else {}
+    done = stored["rows"] if stored.get("train.tsv") == header["train.tsv"] else []
     missing = [row for row in rows if not any(row.items() <= one.items() for one in done)]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         for future in as_completed([pool.submit(run, row) for row in missing]):

@@ -6,8 +6,7 @@ hundred steps the model is asked for 24 variants of each sentence, and the vecto
 compared.
 """
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from engine.startup import tune_process
 
@@ -16,20 +15,15 @@ tune_process()  # before PyTorch
 import torch
 
 from engine.corpus.pairs import load_data
-from engine.files import file_digest, write_json
 from engine.run_config import RunConfig
 from engine.session import TrainingSession
 from engine.training_run import train_in
 from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
-from notebooks.support.story import (
-    THINGS,
-    count_right,
-    encoder_stages,
-    variants,
-)
+from notebooks.support.story import THINGS, count_right, encoder_stages, variants
 from studies.story import cosines
+from studies.training import DATA, JOBS, train_missing
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "verbs.json"
@@ -42,10 +36,11 @@ def verbs(translator):
     return {what: count_right(what, part)[0] for what, part in zip(THINGS, parts)}
 
 
-def train_seed(seed, data, runs, config):
-    """A training and what is kept of it."""
+def run_row(row, data, runs, config):
+    """A training, `row` is its seed, and what is kept of it."""
     if device().type == "cpu":
         torch.set_num_threads(1)  # two trainings share the processors
+    seed = row["seed"]
     config = replace(config, seed=seed)
     source, target, train_set, dev_set, _ = load_data(data, config)
     tokenizers, run = (source, target), runs / f"seed-{seed}"
@@ -65,26 +60,25 @@ def train_seed(seed, data, runs, config):
     stages = encoder_stages(model)
     curve = {
         str(record["step"]): {
+            "dev_loss": record["dev_loss"],
             "verbs": {what: record[what] for what in THINGS},
             "cosines": {stage: record[f"cosine {stage}"] for stage in stages},
         }
         for record in records
         if "cosine input" in record
     }
-    return {"seed": seed, "steps": curve}
+    return row | {"steps": curve}
 
 
-def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs=2):
-    """Trains with each seed, `jobs` at the same time, and writes what was found."""
+def main(runs=ROOT / "runs" / "verbs", output=OUTPUT, config=None, seeds=3, jobs=JOBS):
+    """Trains with each seed, `jobs` at the same time; each is written when it is finished."""
     config = config or replace(RunConfig.preset("small"), eval_steps=100, bleu_sentences=0)
-    given = [(seed, ROOT / "data_small", runs, config) for seed in range(seeds)]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        results = list(pool.map(train_seed, *zip(*given)))
-    header = {"command": "make verbs", "variants": len(variants("")), "things": THINGS}
-    header["train.tsv"] = file_digest(ROOT / "data_small" / "train.tsv")
-    write_json(output, {**header, "seeds": results})
-    for part in results:
-        print(f"seed {part['seed']}:", {key: part[key] for key in part if key != "steps"})
+    run = partial(run_row, data=DATA, runs=runs, config=config)
+    for row in train_missing(
+        [{"seed": seed} for seed in range(seeds)], run, output, "make verbs", jobs
+    ):
+        step, last = list(row["steps"].items())[-1]
+        print(f"seed {row['seed']}, step {step}: {last['verbs']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -74,13 +74,20 @@ def test_it_learns_and_differs(parts):
 
 
 def test_a_row_is_trained_scored_and_found_again(tmp_path, small_data):
-    options = dict(seed=0, data=small_data, runs=tmp_path, config=replace(CONFIG, steps=4))
-    row = ablation.run_row("RoPE", ["RoPE"], **options)
-    assert ablation.last(row) > 0
+    options = dict(data=small_data, runs=tmp_path, config=replace(CONFIG, steps=4))
+    row = ablation.run_row(dict(name="RoPE", seed=0), **options)
+    assert ablation.last(row) > 0 and row["parts"] == ["RoPE"]
     assert row["sentences"] == 40
-    assert ablation.run_row("RoPE", ["RoPE"], **options) == row
-    (entry,) = ablation.gather([row, {**row, "seed": 1}], {"RoPE": 1.1})
+    assert ablation.run_row(dict(name="RoPE", seed=0), **options) == row
+    (entry,) = ablation.gather([row, {**row, "seed": 1}], ["RoPE"], {"RoPE": 1.1})
     assert (len(entry["dev_loss"]), entry["time"]) == (2, 1.1)
+
+
+def test_the_parts_of_a_row():
+    assert ablation.parts_of("all that helped", ["RoPE", "Muon"]) == ["RoPE", "Muon"]
+    assert ablation.parts_of("no positions", []) == ["no positions"]
+    assert ablation.parts_of("one head", []) == ablation.parts_of("as it is", []) == []
+    assert len(list(ablation.rows())) == 22
 
 
 def test_what_helped_is_what_beats_every_seed_as_it_is():

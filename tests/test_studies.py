@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import DATA, ROOT
 
-from engine.files import file_digest, read_json
+from engine.files import file_digest, read_json, write_json
 from engine.run_config import RunConfig
 from notebooks.data_preparation import Vocabulary, read_pairs
 from notebooks.setup import replace
@@ -26,28 +26,53 @@ SHORT = replace(
 )
 
 
-def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(tmp_path, monkeypatch):
-    (tmp_path / "data_small").mkdir()
+@pytest.fixture
+def asked(monkeypatch):
+    """The rows that a study runs, in this process."""
+
+    def submit(run, row):
+        rows.append(row)
+        done = Future()
+        done.set_result(run(row))
+        return done
+
+    rows = []
+    pool = nullcontext(SimpleNamespace(submit=submit))
+    monkeypatch.setattr(training, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    return rows
+
+
+def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(asked, tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    data.mkdir()
     for split in ("train", "dev"):
         lines = (DATA / f"{split}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
         text = "".join(line for line in lines if re.search("play|tennis|piano", line))
-        (tmp_path / "data_small" / f"{split}.tsv").write_text(text, encoding="utf-8")
-    pool = nullcontext(SimpleNamespace(map=map))  # this process
-    monkeypatch.setattr(verbs, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
-    monkeypatch.setattr(verbs, "ROOT", tmp_path)
+        (data / f"{split}.tsv").write_text(text, encoding="utf-8")
+    for module in (verbs, training):
+        monkeypatch.setattr(module, "DATA", data)
     for module in (verbs, story, finished):
         monkeypatch.setattr(
             module, "THINGS", {"tennis": ("打", "网球"), "the piano": ("弹", "钢琴")}
         )
     given = tmp_path / "runs", tmp_path / "verbs.json", replace(SHORT, max_length=16)
-    verbs.main(*given, seeds=1)
-    first = read_json(given[1])
-    (seed,) = first["seeds"]
-    assert list(seed["steps"]) == ["2", "4"]
-    assert set(seed["steps"]["4"]["verbs"]) == set(verbs.THINGS)
-    assert seed["steps"]["4"]["cosines"]["input"] == pytest.approx(1, abs=1e-3)
-    verbs.main(*given, seeds=1)
-    assert read_json(given[1]) == first
+    for seeds in (1, 2):
+        verbs.main(*given, seeds=seeds)
+    first, second = read_json(given[1])["rows"]
+    assert asked == [{"seed": 0}, {"seed": 1}]
+    assert list(first["steps"]) == ["2", "4"] and first["steps"] != second["steps"]
+    assert set(first["steps"]["4"]["verbs"]) == set(verbs.THINGS)
+    assert first["steps"]["4"]["cosines"]["input"] == pytest.approx(1, abs=1e-3)
+
+
+def test_rows_of_another_corpus_are_trained_again(asked, tmp_path):
+    output = tmp_path / "study.json"
+    for _ in range(2):
+        list(training.train_missing([{"seed": 0}], dict, output, "make study"))
+    assert asked == [{"seed": 0}]
+    write_json(output, read_json(output) | {"train.tsv": "another"})
+    list(training.train_missing([{"seed": 0}], dict, output, "make study"))
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("shape", ["linear", *schedules.SHAPES])
@@ -69,9 +94,10 @@ def test_schedules_are_trained_and_kept(small_data, monkeypatch):
 
 
 def test_what_is_stored_is_what_these_programs_write():
-    stored = read_json(verbs.OUTPUT)
-    things = {thing: tuple(parts) for thing, parts in stored["things"].items()}
-    assert (things, len(stored["seeds"])) == (verbs.THINGS, 3)
+    rows = read_json(verbs.OUTPUT)["rows"]
+    assert {row["seed"] for row in rows} == {0, 1, 2}
+    for row in rows:
+        assert set(row["steps"]["2600"]["verbs"]) == set(verbs.THINGS)
     rows = read_json(schedules.OUTPUT)["rows"]
     for wanted in schedules.rows():
         assert sum(wanted.items() <= row.items() for row in rows) == 1, wanted
@@ -82,7 +108,7 @@ STORIES = [row for row in read_json(first_words.OUTPUT)["rows"] if "story" in ro
 
 @pytest.mark.parametrize("row", STORIES, ids=lambda row: f"{row['smoothing']}-{row['seed']}")
 def test_the_story_holds_with_every_training(row):
-    """Notebooks 08 and 09: what they show of the box holds for other seeds."""
+    """Notebook 09, and how the vectors of play part: both hold for other seeds."""
     measured = row["story"]
     assert measured["cosines"]["input"] > 0.999 and measured["cosines"]["feed-forward 3"] < 0.93
     assert measured["looks"]["play"] > measured["looks"]["object"]
@@ -96,20 +122,14 @@ def test_the_story_holds_with_every_training(row):
     assert right["decoder: object hidden"][1] < 0.5 * free[1]
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """The rows that a study runs, in this process."""
-
-    def submit(run, row):
-        rows.append(row)
-        done = Future()
-        done.set_result(run(row))
-        return done
-
-    rows = []
-    pool = nullcontext(SimpleNamespace(submit=submit))
-    monkeypatch.setattr(training, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
-    return rows
+def test_how_the_decoders_own_way_to_the_object_compares():
+    """Notebook 09: about as good as the way through play in five of six trainings."""
+    rows = [row["story"]["closed"] for row in STORIES if row["corpus"] == "with"]
+    own, through = (
+        [sum(verbs for verbs, _ in row[name]) for row in rows]
+        for name in ("encoder: none reads it", "only through play")
+    )
+    assert len(rows) == 6 and sum(one > 0.9 * other for one, other in zip(own, through)) == 5
 
 
 def test_first_words_are_asked_for_and_a_cut_study_goes_on(asked, tmp_path, monkeypatch):
@@ -168,9 +188,23 @@ def test_a_study_of_sentences_is_run_row_by_row(asked, tmp_path, monkeypatch):
     assert text.count("\n") == len(few) - 22
 
 
-def test_what_is_stored_was_measured_on_this_corpus():
-    stored = read_json(first_words.OUTPUT)
-    assert stored["train.tsv"] == file_digest(DATA / "train.tsv") and STORIES
+def test_what_the_phrases_cost_is_what_the_corpus_page_says():
+    rows = [row for row in read_json(first_words.OUTPUT)["rows"] if "test" in row]
+    with_them, without = (
+        [row for row in rows if (row["corpus"], row["smoothing"]) == (corpus, 0.1)]
+        for corpus in ("with", "without")
+    )
+    assert len(with_them) == len(without) == 3
+    test, dev = (
+        sum(get(row) for row in with_them) / 3 - sum(get(row) for row in without) / 3
+        for get in (lambda row: row["test"]["bleu"], lambda row: row["plain"]["dev"]["bleu"])
+    )
+    assert (round(test, 1), round(dev, 1)) == (-0.4, 0.6)
+
+
+@pytest.mark.parametrize("study", [first_words, schedules, sentences, verbs])
+def test_what_is_stored_was_measured_on_this_corpus(study):
+    assert read_json(study.OUTPUT)["train.tsv"] == file_digest(DATA / "train.tsv")
 
 
 def test_a_word_is_looked_up_in_its_known_form():

@@ -5,6 +5,20 @@ import torch
 from IPython.display import display
 
 from notebooks.support.pictures import COLOURS, curves, picture, training_curves
+from notebooks.support.story import THINGS
+
+
+def starts_figure(runs):
+    """Lesson 11: {name: (losses, losses)} from two seeds each, whole and zoomed in."""
+    whole, near = plt.subplots(1, 2, figsize=(10, 3.6))[1]
+    for (name, seeds), colour in zip(runs.items(), ("right", "train", "dev", "wrong")):
+        for axis in (whole, near):
+            for losses, label in zip(seeds, (name, None)):
+                axis.plot(losses, color=COLOURS[colour], label=label)
+            axis.set_xlabel("step")
+    whole.set(ylabel="loss, nats per token", ylim=(0, 100))
+    near.set(xlim=(15, 50), ylim=(5, 6.4), title="zoomed in")
+    whole.legend(frameon=False)
 
 
 def variances_figure(profiles):
@@ -140,8 +154,8 @@ def schedules_figure(rate_of, losses):
 def verbs_figure(study):
     """Lesson 15: how many of 24 sentences have the right verb, step by step, a line a training."""
     figure, axes = plt.subplots(2, 4, figsize=(10, 4.8), sharex=True, sharey=True)
-    for axis, (thing, (verb, *_)) in zip(axes.flat, study["things"].items()):
-        for seed in study["seeds"]:
+    for axis, (thing, (verb, *_)) in zip(axes.flat, THINGS.items()):
+        for seed in study["rows"]:
             right = {int(step): at["verbs"][thing] for step, at in seed["steps"].items()}
             axis.plot(list(right), list(right.values()), color=COLOURS["train"])
         axis.set(title=f"{verb}, {thing}", yticks=[0, 12, 24])
