@@ -51,6 +51,7 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^## Many machines, slow network\n(.|\n)*?(?=^## )", ""),
         (r"; nobody has run the tests on one yet: `TEST_DEVICE=mps make test-device`", ""),
     ],
+    "data_small/README.md": [(r" \(`make first-words`\)", "")],
     "notebooks/01_data_preparation.ipynb": [("`make first-words`", "A program of the course")],
     "notebooks/12_label_smoothing.ipynb": [("`make first-words`", "A program of the course")],
     "notebooks/09_decoder.ipynb": [("`make first-words`", "a program of the course")],
