@@ -103,7 +103,7 @@ def test_without_positions_nobody_knows_who_bit_whom():
 
 
 def test_the_vectors_of_play_part_and_do_not_where_the_look_is_closed():
-    """Notebook 08, in the memory, over six things of one word."""
+    """After the last feed-forward, over six things of one word."""
     things = ("football", "tennis", "basketball", "cards", "chess", "games")
     seen, blind = (
         mean_cosines({one: vectors_of_play(load_pretrained(), one, closed) for one in things})
@@ -322,6 +322,17 @@ def test_the_ledger_sums_to_the_difference_of_the_logits(random_translator):
     difference = logits[written[place]] - logits[random_translator.target.encode("打")[0]]
     assert sum(account.values()) == pytest.approx(difference.item(), abs=1e-4)
     assert len(account) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
+
+
+def test_the_weights_of_a_token_are_those_of_the_row_before_it(random_translator):
+    box, twice, chinese = random_translator, "We play, we play", "我们踢足球"
+    names = box.model, box.source, box.target
+    words, read, maps = translation_attention(*names, twice, chinese)
+    assert read[2:4] == ["们", "踢"] and words.count("we") == 2
+    row = maps["cross"][-1, :, 2].mean(dim=0).tolist()
+    weights = story.word_attention(box, twice, chinese, "踢")
+    assert weights["we"] == pytest.approx(row[0] + row[words.index("we", 1)])
+    assert sum(weights.values()) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_ledger_of_a_token_that_is_not_written_is_refused(random_translator):

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-from engine.attention_maps import attention_maps
+from engine.attention_maps import attention_maps, translation_attention
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -250,6 +250,20 @@ def before_token(translator, sentence, token):
     read = [BOS, *written[: written.index(number)]]
     src = encode_sentences(translator.source, [sentence])[0].tolist()
     return Batch.collate([(src, [*read, EOS])]).to(device_of(translator.model))
+
+
+def word_attention(translator, sentence, translation, token):
+    """How the decoder's last layer attends to the source when it computes `token`: {word: weight}.
+
+    The mean of the heads of its cross-attention. A word that occurs twice is one entry.
+    """
+    names = translator.model, translator.source, translator.target
+    words, read, maps = translation_attention(*names, sentence, translation)
+    row = maps["cross"][-1].mean(dim=0)[read.index(token) - 1]  # what is read one position before
+    weights = dict.fromkeys(words, 0.0)
+    for word, weight in zip(words, row.tolist()):
+        weights[word] += weight
+    return weights
 
 
 @torch.no_grad()
