@@ -138,21 +138,6 @@ def attention_heatmap(
     return axis
 
 
-def number_map(numbers, rows, columns, title, column_name, row_name):
-    """A table of numbers (len(rows), len(columns)) as coloured cells with the numbers in them."""
-    axis = plt.subplots(figsize=(2.4 + 0.9 * len(columns), 1.6 + 0.5 * len(rows)))[1]
-    numbers = np.asarray(numbers)
-    axis.imshow(numbers, aspect="auto", cmap="Blues")
-    highest = numbers.max()
-    for (row, column), number in np.ndenumerate(numbers):
-        colour = "white" if number > highest / 2 else "black"
-        axis.text(column, row, number, ha="center", va="center", color=colour)
-    axis.set_xticks(range(len(columns)), columns, rotation=30, ha="right", rotation_mode="anchor")
-    axis.set_yticks(range(len(rows)), rows)
-    axis.set(title=title, xlabel=column_name, ylabel=row_name)
-    return axis
-
-
 def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     """A boolean mask (len(rows), len(columns)): True, may attend, in the colour of who looks."""
     if axis is None:
