@@ -33,16 +33,12 @@ NEEDED = {  # the cells of a notebook that lead to its widget
     "16_translation": (
         "#| export", "box = load_pretrained()", "import typed_viewer",
     ),
-    "08_encoder": (
-        "#| export", "import transplant", "my_bet = None", "import count_right",
-        "panel = interactive",
-    ),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A copy of the course, in which 04, 08 and 16 hold just the cells that are needed."""
+    """A copy of the course, in which 04 and 16 hold just the cells that are needed."""
     folder = tmp_path_factory.mktemp("course") / "course"
     for name in tracked_files(()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -197,23 +193,6 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     for _ in range(20):  # focus goes out of the viewer at its end
         page.keyboard.press("Tab")
     assert not page.evaluate("document.activeElement.closest('.attention-viewer')")
-
-
-def test_a_vector_is_moved_by_hand_in_08(lab, page):
-    panel = run_notebook(page, lab, "08_encoder", ".widget-interact")
-    expect(panel).to_contain_text("→ 晚饭后我们弹足球。")
-    taker = panel.get_by_role("textbox").nth(1)
-    taker.fill("We play tennis after dinner.")
-    taker.press("Enter")
-    expect(panel).to_contain_text("网球")
-    slider = panel.get_by_role("slider")
-    slider.focus()
-    for _ in range(8):
-        slider.press("ArrowLeft")
-    expect(panel).to_contain_text("input")
-    # At the input it is the same vector. The slider says "input" before the kernel has answered.
-    same = re.compile(r"^\s*(\S*网球\S*) → \1\s*$")
-    expect(panel.locator(".jp-OutputArea-output")).to_have_text(same)
 
 
 def test_a_sentence_typed_into_the_box_of_16_is_translated_and_looked_into(lab, page):

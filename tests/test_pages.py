@@ -119,7 +119,7 @@ def test_every_formula_is_mathml(lessons):
     for path, page in lessons:
         text = "\n\n".join(cell.source for cell in cells(path, "markdown"))
         text = re.sub(r"`[^`]*`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-        formulas = re.findall(r"\$\$.+?\$\$|\$[^$]+\$", text)
+        formulas = re.findall(r"\$\$.+?\$\$|\$[^$]+\$", text, flags=re.DOTALL)
         assert len(page.main.find_all("math")) == len(formulas), path.name
         assert not page.find_all("merror")
         assert "\u0332" not in page.get_text()  # as \overline first comes

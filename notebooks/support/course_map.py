@@ -151,6 +151,27 @@ def series_map(notebook, notes=()):
     show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
 
 
+def shapes_map(notebook, batch, shapes):
+    """The map with the shapes of a pass through the model beside its arrows.
+
+    `shapes` are those of `record_shapes` for this batch.
+    """
+    left, right = 2.35, 6.95  # beside the arrows of encoder and decoder
+    notes = [
+        (left, 0.85, f"ids {tuple(batch.src.shape)}"),
+        (right, 0.85, f"ids {tuple(batch.tgt_in.shape)}"),
+        (left, 1.8, shapes["src_embedding"][0]),
+        (right, 1.8, shapes["tgt_embedding"][0]),
+        (left, 2.63, shapes["positions"][0]),
+        (right, 2.63, shapes["positions"][1]),
+        (left, 8.2, f"memory {shapes['encoder'][0]}"),
+        (right, 9.95, shapes["decoder"][0]),
+        (5.35, 7.0, shapes["decoder.layers.0.cross_attention.output"][0]),
+        (9.4, 9.55, f"logits {shapes[''][0]}"),
+    ]
+    series_map(notebook, notes)
+
+
 LESSONS = (
     "setup data embedding positions attention norm feed-forward sublayer encoder decoder "
     "Transformer make_model smoothing loss optimiser training translation"

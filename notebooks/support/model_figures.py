@@ -91,18 +91,6 @@ def arrows_figure(meaning, mixes):
     axis.set(xlim=(-0.1, 2.6), ylim=(-0.1, 2.6), xlabel="music", ylabel="sport", aspect="equal")
 
 
-def matrices_figure(steps, words):
-    """Lesson 04: small matrices side by side with their values, {title: (words, columns)}."""
-    axes = plt.subplots(1, 4, figsize=(10, 2.8), width_ratios=[3, 3, 3, 2])[1]
-    for axis, (title, matrix) in zip(axes, steps.items()):
-        axis.imshow(matrix, cmap="Blues", vmin=0, vmax=1.6 * matrix.max(), aspect="auto")
-        for (row, column), value in np.ndenumerate(matrix.numpy()):
-            axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=12)
-        names = ["music", "sport"] if title == "mix" else words
-        axis.set(title=title, yticks=range(3), yticklabels=words if title == "scores" else [])
-        axis.set_xticks(range(len(names)), names, rotation=45)
-
-
 def cut_figure(rows, heads):
     """Lesson 04: two tokens (2, 6) with the borders of three heads, and the heads (3, 2, 2)."""
     owner = torch.arange(3).repeat_interleave(2).repeat(2, 1)
@@ -258,10 +246,10 @@ def learning_figure(learned, guessing):
     axes[0].set_ylabel("loss, nats")
 
 
-def layer_flow_figure(words, word, notes):
+def layer_flow_figure(words, word):
     """Lesson 08: words through one encoder layer; only self-attention leads from one to another.
 
-    The arrows into `word` are coloured; `notes` stand beside its vector at each of three stages.
+    The arrows into `word` are coloured.
     """
     axis = plt.subplots(figsize=(9, 3.6))[1]
     stages = ["input", "after self-attention", "after feed-forward"]
@@ -273,14 +261,8 @@ def layer_flow_figure(words, word, notes):
             style = {**arrow, "color": colour, "zorder": 2 if lit else 1}
             axis.annotate("", (to, 1), (start, 0), arrowprops=style)
         axis.annotate("", (to, 2), (to, 1), arrowprops={**arrow, "color": "#555555"})
-        for level, note in enumerate(notes):
-            colour = COLOURS["lit"] if lit else "white"
-            axis.plot(to, level, "o", markersize=16, color=colour, markeredgecolor="black")
-            if lit:
-                background = dict(facecolor="white", edgecolor="none", pad=1)
-                axis.text(
-                    to + 0.13, level + 0.16, note, color=COLOURS["wrong"], bbox=background, zorder=5
-                )
+        colour = COLOURS["lit"] if lit else "white"
+        axis.plot([to] * 3, range(3), "o", markersize=16, color=colour, markeredgecolor="black")
         axis.text(to, -0.4, words[to], ha="center")
     axis.set_yticks(range(3), stages)
     axis.set_xticks([])
@@ -288,32 +270,6 @@ def layer_flow_figure(words, word, notes):
     for side in axis.spines.values():
         side.set_visible(False)
     axis.tick_params(length=0)
-
-
-def vectors_figure(groups, things, stages):
-    """Lesson 08: vectors of play in the plane in which those of the first row differ most.
-
-    `groups` has {thing: {stage: (24, D)}} for each row, `things` the verb of each thing.
-    """
-    hues = dict(zip("踢打下弹拉玩", "#D55E00 #0072B2 #000000 #009E73 #E69F00 #CC79A7".split()))
-
-    def deviations(part, stage):  # from the mean of each sentence over the things
-        vectors = torch.stack([one[stage] for one in part.values()])
-        return vectors - vectors.mean(dim=0)
-
-    last = deviations(next(iter(groups.values())), stages[-1]).flatten(0, 1)
-    plane = torch.linalg.svd(last, full_matrices=False)[2][:2]
-    axes = plt.subplots(len(groups), len(stages), figsize=(10, 5.4), sharex=True, sharey=True)[1]
-    for (row, column), axis in np.ndenumerate(axes):
-        name = list(groups)[row]
-        for (verb, _), vectors in zip(things.values(), deviations(groups[name], stages[column])):
-            axis.plot(*(vectors @ plane.T).T, "o", color=hues[verb], alpha=0.6, markersize=4)
-        axis.set(xticks=[], yticks=[], title="" if row else stages[column])
-        axis.set_ylabel("" if column else f"{name}\nsecond direction")
-    for verb, hue in hues.items():
-        axes[0, 0].plot([], [], "o", color=hue, label=verb)
-    axes[0, 0].figure.supxlabel("first direction")
-    axes[0, 0].figure.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def framed_map(axis, weights, rows, columns, frames, title):
@@ -347,21 +303,3 @@ def cache_steps(tokens):
                 axis.set_title(f"step {step + 1}\n→ {written[step]}", fontsize=12)
             axis.spines[:].set_visible(False)
         axes[row, 0].set_ylabel(name)
-
-
-def likeliest_figure(written, likeliest, step, names):
-    """Lesson 10: how sure a model is of each token that it writes, and the five likeliest at one.
-
-    `likeliest` has the five probabilities and ids of each step, `names` names an id.
-    """
-    axes = plt.subplots(1, 2, figsize=(9, 3.6))[1]
-    labels = [f"{number} {name}" for number, name in enumerate(written, start=1)]
-    axes[0].barh(labels, [values[0] for values, _ in likeliest], color=COLOURS["decoder"])
-    axes[0].set(title="the token that is written", xlabel="probability", xlim=(0, 1))
-    values, ids = likeliest[step]
-    hues = [COLOURS["decoder"], *["#BBBBBB"] * 4]
-    bars = axes[1].barh([names(number) for number in ids.tolist()], values, color=hues)
-    axes[1].bar_label(bars, fmt="{:.2f}", padding=3)
-    axes[1].set(title=f"after {''.join(written[:step])}", xlabel="probability", xlim=(0, 1))
-    for axis in axes:
-        axis.invert_yaxis()
