@@ -25,7 +25,7 @@ EDITS = [
     ("07", "SublayerConnection.forward", "return x + self", "return x - self", "tgb"),
     ("08", "EncoderLayer.forward", "return self.sublayers[1]", "return self.sublayers[0]", "tgb"),
     ("08", "Encoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
-    ("09", "DecoderLayer.forward", "x = self.sublayers[1](x, look_across)", "pass", "tgb"),
+    ("09", "DecoderLayer.forward", "y: self.cross_attention(", "y: -self.cross_attention(", "tgb"),
     ("09", "KVCache.append", "return key, value", "return key, -value", "gb"),
     ("09", "KVCache.select", "= self.key.index_select", "= -self.key.index_select", "gb"),
     ("09", "Decoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
