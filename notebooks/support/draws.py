@@ -28,6 +28,14 @@ def token_loss(model, batch):
     return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
 
 
+def scale_layers(model, factor):
+    """Multiplies every matrix of a model's layers, in place."""
+    with torch.no_grad():
+        for parameter in (*model.encoder.parameters(), *model.decoder.parameters()):
+            if parameter.dim() == 2:
+                parameter.mul_(factor)
+
+
 def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, tie="two-way", copied=False):
     """Trains a model whose first weights are so many times as large: the model and its losses.
 
@@ -39,10 +47,8 @@ def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, tie="two-way", c
     torch.manual_seed(seed)
     config = replace(LITTLE, tie_embeddings=tie)
     model = lesson.make_model(config, len(source), len(target))
+    scale_layers(model, layers)
     with torch.no_grad():
-        for parameter in (*model.encoder.parameters(), *model.decoder.parameters()):
-            if parameter.dim() == 2:
-                parameter.mul_(layers)
         model.tgt_embedding.lookup.weight.mul_(table)
         if redraw:
             redraw(model)
