@@ -1,8 +1,8 @@
 """What each part of the Transformer is worth, and what nine years of changes are worth to it.
 
-`make ablation` runs it (about an hour and a half on 2 cores; stopped, it goes on from its file and
-with the runs that were cut; one with Muon begins again) and writes studies/ablation.json, which
-notebook 15 shows.
+`make ablation` runs it (about an hour and a half on 2 cores). Each training is kept in
+studies/ablation_rows.json when it is finished, so a study that was stopped goes on; the tables that
+notebook 15 shows, studies/ablation.json, are written after the last.
 `small` is trained as it is, with four seeds, and with one change: same data, same number of steps,
 same batches. In the rows "paper" a part is taken away or changed, one seed each. In the rows
 "since" a later idea is put in, two seeds each (variants.py). Then all that helped together. All is
@@ -39,7 +39,8 @@ from studies.training import DATA, JOBS, STEPS, name_of, train_missing
 from studies.variants import build, make_muon, size
 from utils import ROOT, device
 
-OUTPUT = ROOT / "studies" / "ablation.json"
+OUTPUT = ROOT / "studies" / "ablation.json"  # the tables
+ROWS = ROOT / "studies" / "ablation_rows.json"  # each training
 AS_IT_IS = "as it is"
 PAPER = {  # name: settings changed
     "no positions": {},
@@ -158,7 +159,7 @@ def gather(rows, names, times):
     return entries
 
 
-def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=JOBS):
+def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, stored=ROWS, jobs=JOBS):
     """Trains what is missing, `jobs` runs at the same time, and writes the tables.
 
     Each row is written when it is finished, the tables after all of them.
@@ -167,9 +168,9 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=JOBS):
     run = partial(run_row, data=DATA, runs=runs, config=replace(RunConfig.preset("small"), **short))
 
     def train(wanted, run):
-        for row in train_missing(wanted, run, output, "make ablation", jobs):
+        for row in train_missing(wanted, run, stored, "make ablation", jobs):
             print(row, flush=True)
-        return read_json(output)["rows"]
+        return read_json(stored)["rows"]
 
     together = helped(train(rows(), run))
     both = [dict(name=TOGETHER, seed=seed) for seed in range(2)]
@@ -179,7 +180,8 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, jobs=JOBS):
     )
     groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER]}
     tables = {key: gather(done, names, times) for key, names in groups.items()}
-    write_json(output, {**read_json(output), "helped": together, **tables})
+    header = {key: value for key, value in read_json(stored).items() if key != "rows"}
+    write_json(output, {**header, "steps": STEPS, "helped": together, **tables})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ LEFT_OUT = (
     "README.zh.md",
     "notebooks/README.md",
     "studies/ablation.py",
+    "studies/ablation_rows.json",
     "studies/variants.py",
     "studies/first_words.py",
     "studies/schedules.py",
