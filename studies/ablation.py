@@ -66,9 +66,9 @@ def changed(parts):
 
 def rows():
     """What is trained before it is known what helped: a name, and a seed."""
-    yield from (dict(name=AS_IT_IS, seed=seed) for seed in range(4))
-    yield from (dict(name=name, seed=seed) for name in SINCE for seed in range(2))
-    yield from (dict(name=name, seed=0) for name in PAPER)
+    yield from (dict(name=AS_IT_IS, seed=seed, steps=STEPS) for seed in range(4))
+    yield from (dict(name=name, seed=seed, steps=STEPS) for name in SINCE for seed in range(2))
+    yield from (dict(name=name, seed=0, steps=STEPS) for name in PAPER)
 
 
 def parts_of(name, together):
@@ -80,7 +80,8 @@ def parts_of(name, together):
 
 def run_row(row, data, runs, config, together=()):
     """Trains and scores once. Returns the row with what is measured."""
-    run, parts = runs / name_of(row), parts_of(row["name"], together)
+    parts = parts_of(row["name"], together)
+    run = runs / "-".join([name_of({key: row[key] for key in ("name", "seed")}), *parts])
     if device().type == "cpu":
         torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
@@ -173,7 +174,9 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, stored=ROWS, jobs=JOBS)
         return read_json(stored)["rows"]
 
     together = helped(train(rows(), run))
-    both = [dict(name=TOGETHER, seed=seed) for seed in range(2)]
+    both = [
+        dict(name=TOGETHER, seed=seed, steps=STEPS, parts=sorted(together)) for seed in range(2)
+    ]
     done = train(both, partial(run, together=together))
     times = step_times(
         DATA, run.keywords["config"], {n: parts_of(n, together) for n in [*SINCE, TOGETHER]}

@@ -3,6 +3,7 @@
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from engine.errors import InputError
 from engine.files import file_digest, read_json, write_json
 from utils import ROOT
 
@@ -14,18 +15,25 @@ JOBS = 2  # trainings at the same time
 def train_missing(rows, run, output, command, jobs=JOBS):
     """Runs `run(row)` for the rows that `output` lacks, and writes the file after each of them.
 
-    A row is a dictionary of settings, and its result holds it. Yields the results. Rows that were
-    trained on another corpus are forgotten.
+    A row is a dictionary of settings, and its result holds it. Yields the results. Raises
+    InputError where the file's rows were trained on another corpus.
     """
     header = {"command": command, "train.tsv": file_digest(DATA / "train.tsv")}
-    stored = read_json(output) if output.exists() else {}
-    done = stored["rows"] if stored.get("train.tsv") == header["train.tsv"] else []
+    stored = read_json(output) if output.exists() else {**header, "rows": []}
+    if stored.get("train.tsv") != header["train.tsv"]:
+        reason = "holds trainings on another train.tsv"
+        raise InputError(f"{output}: {reason}. Remove it, and their folders in runs, to train anew")
+    done = stored["rows"]
     missing = [row for row in rows if not any(row.items() <= one.items() for one in done)]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run, row) for row in missing]):
-            done.append(future.result())
-            write_json(output, {**header, "rows": done})
-            yield done[-1]
+        try:
+            for future in as_completed([pool.submit(run, row) for row in missing]):
+                done.append(future.result())
+                write_json(output, {**header, "rows": done})
+                yield done[-1]
+        except BaseException:  # or the rows that wait would be trained, and not written
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def write_pairs(path, pairs):

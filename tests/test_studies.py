@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import DATA, ROOT
 
+from engine.errors import InputError
 from engine.files import file_digest, read_json, write_json
 from engine.run_config import RunConfig
 from notebooks.data_preparation import Vocabulary, read_pairs
@@ -37,7 +38,7 @@ def asked(monkeypatch):
         return done
 
     rows = []
-    pool = nullcontext(SimpleNamespace(submit=submit))
+    pool = nullcontext(SimpleNamespace(submit=submit, shutdown=lambda cancel_futures: None))
     monkeypatch.setattr(training, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
     return rows
 
@@ -65,14 +66,22 @@ def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(asked, tmp_
     assert first["steps"]["4"]["cosines"]["input"] == pytest.approx(1, abs=1e-3)
 
 
-def test_rows_of_another_corpus_are_trained_again(asked, tmp_path):
+def test_rows_of_another_corpus_are_refused_and_a_failed_row_stops_the_study(asked, tmp_path):
     output = tmp_path / "study.json"
+    rows = [{"seed": 0}, {"seed": 1}]
     for _ in range(2):
-        list(training.train_missing([{"seed": 0}], dict, output, "make study"))
-    assert asked == [{"seed": 0}]
+        list(training.train_missing(rows[:1], dict, output, "make study"))
+    assert asked == rows[:1]
+
+    def fails(row):
+        raise ValueError(row)
+
+    with pytest.raises(ValueError, match="1"):
+        list(training.train_missing(rows, fails, output, "make study"))
+    assert read_json(output)["rows"] == rows[:1]
     write_json(output, read_json(output) | {"train.tsv": "another"})
-    list(training.train_missing([{"seed": 0}], dict, output, "make study"))
-    assert len(asked) == 2
+    with pytest.raises(InputError, match="another train.tsv"):
+        list(training.train_missing(rows, dict, output, "make study"))
 
 
 @pytest.mark.parametrize("shape", ["linear", *schedules.SHAPES])
