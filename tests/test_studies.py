@@ -14,7 +14,7 @@ from engine.run_config import RunConfig
 from notebooks.data_preparation import Vocabulary, read_pairs
 from notebooks.setup import replace
 from notebooks.support import story
-from studies import first_words, schedules, sentences, training, verbs
+from studies import ablation, first_words, schedules, sentences, training, verbs
 from studies import story as finished
 
 SHORT = replace(
@@ -211,9 +211,20 @@ def test_what_the_phrases_cost_is_what_the_corpus_page_says():
     assert (round(test, 1), round(dev, 1)) == (-0.4, 0.6)
 
 
-@pytest.mark.parametrize("study", [first_words, schedules, sentences, verbs])
-def test_what_is_stored_was_measured_on_this_corpus(study):
-    assert read_json(study.OUTPUT)["train.tsv"] == file_digest(DATA / "train.tsv")
+STORED = [ablation.ROWS, *(study.OUTPUT for study in (first_words, schedules, sentences, verbs))]
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.name)
+def test_what_is_stored_was_measured_on_this_corpus(path):
+    assert read_json(path)["train.tsv"] == file_digest(DATA / "train.tsv")
+
+
+def test_the_rows_of_the_ablation_are_those_that_it_asks_for():
+    """A study that goes on from them trains none of them again."""
+    wanted = list(ablation.rows())
+    for row in read_json(ablation.ROWS)["rows"]:
+        asked = {key: row[key] for key in ("name", "seed", "steps")}
+        assert asked in wanted or row["name"] == ablation.TOGETHER
 
 
 def test_a_word_is_looked_up_in_its_known_form():
