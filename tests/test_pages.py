@@ -20,7 +20,7 @@ from bs4 import BeautifulSoup
 from conftest import NOTEBOOKS, ROOT, find_browser, start_with_ctrl_c
 from fontTools.ttLib import TTFont
 from grading import FOLDED, exercises
-from pages_text import drawing_cells, to_mathml, with_chinese_marked
+from pages_text import to_mathml, with_chinese_marked
 from playwright.sync_api import Error, expect, sync_playwright
 
 from engine.errors import InputError
@@ -98,7 +98,7 @@ def test_the_index_leads_to_all_lessons_and_to_the_page_that_translates(site, pa
 
 def test_code_and_printed_text_are_those_of_the_notebook(lessons):
     for path, page in lessons:
-        blocks = page.main.select(":scope > .highlight, :scope > .drawn > .highlight")
+        blocks = page.main.select(":scope > .highlight, :scope > .folded > .highlight")
         code = [block.get_text().strip("\n") for block in blocks]
         assert code == [cell.source.strip("\n") for cell in cells(path, "code")], path.name
         printed = [block.get_text() for block in page.main.find_all("pre", class_="output")]
@@ -178,19 +178,15 @@ def test_every_picture_has_its_number_and_text(lessons):
         assert [figure.get_text() for figure in page.find_all("figcaption")] == captions
 
 
-def test_what_counts_as_drawing_is_folded(lessons):
-    picture = nbformat.v4.new_output("display_data", {"image/png": "AA=="})
-    printed = nbformat.v4.new_output("stream", text="1\n")
-    drawn = "from matplotlib.pyplot import bar\nbar(\n    1,\n    2,\n)\nx = 1\ny = 2"
-    half = "for axis in axes:\n    x = 1\n    axis.plot(x)\n    y = 2"
-    imported_above = "x = 1\nbar(x)\nbar(2)"
-    sources = [drawn, f"#| export\n{drawn}", f"def a():\n    return 1\n\n\n{drawn}", half,
-               f"{half}\n    axis.plot(y)", imported_above]  # fmt: skip
-    made = [nbformat.v4.new_code_cell(source, outputs=[picture]) for source in sources]
-    made += [nbformat.v4.new_code_cell(drawn, outputs=each) for each in ([], [picture, printed])]
-    assert drawing_cells(nbformat.v4.new_notebook(cells=made)) == {0, 4, 5}
-    folded = [block for _, page in lessons for block in page.select("main > details.drawn")]
-    assert len(folded) > 30 and not any(block.has_attr("open") for block in folded)
+def test_what_is_folded_in_a_notebook_is_folded_here(lessons):
+    for path, page in lessons:
+        code = cells(path, "code")
+        folded = [cell for cell in code if cell.metadata.get("jupyter", {}).get("source_hidden")]
+        blocks = page.select("main > details.folded")
+        assert [block.select_one(".highlight").get_text().strip("\n") for block in blocks] == [
+            cell.source.strip("\n") for cell in folded
+        ]
+        assert folded and not any(block.has_attr("open") for block in blocks)
 
 
 def test_there_is_no_solution(site, lessons):
@@ -488,8 +484,8 @@ def test_without_scripts_nothing_else_is_missing(open_page):
     page = open_page(LESSONS[4], java_script_enabled=False)
     expect(page.locator("#search")).to_be_hidden()
     expect(page.locator("figure img").first).to_be_visible()
-    page.locator(".drawn summary").first.click()
-    expect(page.locator(".drawn .highlight").first).to_be_visible()
+    page.locator(".folded summary").first.click()
+    expect(page.locator(".folded .highlight").first).to_be_visible()
 
 
 def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):

@@ -16,14 +16,17 @@ def test_a_widget_leaves_its_picture_or_nothing():
     notebook = new_notebook(cells=[new_code_cell("1", outputs=[*widgets, *printed])])
     kernel, tags = {"name": "python3", "display_name": "Python 3"}, ["nbval-ignore-output"]
     notebook.metadata |= {"widgets": {"state": {}}, "kernelspec": kernel}
-    notebook.cells[0].metadata |= {"tags": tags, "execution": {"iopub.status.busy": "now"}}
+    folded = {"source_hidden": True}
+    times = {"iopub.status.busy": "now"}
+    notebook.cells[0].metadata |= {"tags": tags, "jupyter": folded, "execution": times}
     kept = tidied(notebook)
     nbformat.validate(kept)
     [cell] = kept.cells
     data = [list(output.get("data", {})) for output in cell.outputs]
     assert data == [["image/png", "text/plain"], []]
     assert cell.outputs[1].text == "a\nb\n"
-    assert list(kept.metadata) == ["kernelspec"] and cell.metadata == {"tags": tags}
+    assert list(kept.metadata) == ["kernelspec"]
+    assert cell.metadata == {"tags": tags, "jupyter": folded}
 
 
 def test_the_tables_say_what_the_notebooks_say_of_themselves():

@@ -33,7 +33,7 @@ from pages_edition import EXECUTED, Edition
 from pages_fonts import write_fonts
 from pages_map import series_map
 from pages_search import search_index
-from pages_text import Renderer, drawing_cells, image, is_aligned, picture, with_chinese_marked
+from pages_text import Renderer, image, is_aligned, picture, with_chinese_marked
 from student import CopyError, changed, without_solutions
 from tidy import without_widgets
 from traitlets.config import Config
@@ -295,7 +295,6 @@ def about_page(path, notebook, title, lessons):
         "unique_key": path.stem,
         "output_files_dir": "images",
         "source": path,
-        "drawing": drawing_cells(notebook),
         "title": title,
         "description": description_of(notebook, lessons.get(path, {}).get("question", "")),
         "number": number,

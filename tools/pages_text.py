@@ -1,11 +1,10 @@
-"""Text as the site shows it: Markdown and formulas as HTML, Chinese marked, drawing code found."""
+"""Text as the site shows it: Markdown and formulas as HTML, Chinese marked."""
 
 import html
 import re
 import struct
 from urllib.parse import quote
 
-from grading import statements
 from math_core import LatexError, LatexToMathML
 from nbconvert.filters.markdown_mistune import IPythonRenderer
 
@@ -17,8 +16,6 @@ LATEX = LatexToMathML(fancy_error=False)
 CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 # What is no text of the page: whole elements, then single tags.
 MARKUP = re.compile(r"(<(?:title|math|script)\b.*?</(?:title|math|script)>|<[^>]*>)", re.DOTALL)
-DRAWING = r"matplotlib\S*|notebooks\.support\.(?:\w+_figures|course_map|pictures|viewer)"
-PICTURES = re.compile(rf"^from (?:{DRAWING}) import (.*)", re.MULTILINE)
 
 
 def to_mathml(latex, block):
@@ -131,41 +128,3 @@ def with_chinese_marked(page):
 def is_aligned(text):
     """Whether a printed text has columns: two or more lines with a gap inside."""
     return len(re.findall(r"^.*\S {2,}\S", text, re.MULTILINE)) > 1
-
-
-def drawing_cells(notebook):
-    """The numbers of a notebook's cells that just draw, whose code the site folds.
-
-    Such a cell shows pictures and prints nothing. It is no part of a module and defines no function
-    and no class. More than half of its lines belong to statements that draw: they name `plt`, an
-    axis, a figure, or what the notebook imports from matplotlib or from pictures.py. Of a loop or a
-    condition only the head is such a statement, what is inside stands for itself.
-    """
-    names = {"plt", "axis", "axes", "figure"}
-    numbers = set()
-    for number, cell in enumerate(notebook.cells):
-        if cell.cell_type != "code":
-            continue
-        names |= {name for line in PICTURES.findall(cell.source) for name in line.split(", ")}
-        shown = ["image/png" in output.get("data", {}) for output in cell.outputs]
-        defines = re.search(r"^(#\| export|def |class )", cell.source, re.MULTILINE)
-        if shown and all(shown) and not defines and mostly_draws(cell.source, names):
-            numbers.add(number)
-    return numbers
-
-
-def mostly_draws(source, names):
-    """Whether more than half of the lines of code belong to statements with one of these names."""
-    lines = source.splitlines()
-    draws = re.compile(rf"\b({'|'.join(names)})\b")
-    drawn = total = 0
-    waiting = statements(source)
-    while waiting:
-        statement = waiting.pop()
-        inside = getattr(statement, "body", []) + getattr(statement, "orelse", [])
-        end = inside[0].lineno - 1 if inside else statement.end_lineno
-        own = lines[statement.lineno - 1 : end]
-        total += len(own)
-        drawn += len(own) if draws.search("\n".join(own)) else 0
-        waiting += inside
-    return 2 * drawn > total

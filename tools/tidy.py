@@ -29,9 +29,10 @@ def tidied(notebook):
     """The notebook as it is to be saved."""
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     fields = {"kernelspec", "language_info", "language"}
-    # of a cell only the tags stay, not when it ran
+    # of a cell its tags stay, and whether it is folded, but not when it ran
+    kept = {"tags", ("jupyter", "source_hidden")}
     clear = ClearMetadataPreprocessor(
-        enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask={"tags"}
+        enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask=kept
     )
     notebook, _ = clear.preprocess(notebook, {})
     return without_widgets(notebook)
