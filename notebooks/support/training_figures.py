@@ -4,8 +4,10 @@ import matplotlib.pyplot as plt
 import torch
 from IPython.display import display
 
+from engine.files import read_json
 from notebooks.support.pictures import COLOURS, curves, picture, training_curves
 from notebooks.support.story import THINGS
+from utils import ROOT
 
 
 def starts_figure(runs):
@@ -151,8 +153,12 @@ def schedules_figure(rate_of, losses):
     axes[0].set_ylabel("learning rate")
 
 
-def verbs_figure(study):
-    """Lesson 15: how many of 24 sentences have the right verb, step by step, a line a training."""
+def verbs_figure():
+    """Lesson 15: how many of 24 sentences have the right verb, step by step, a line a training.
+
+    Returns the study that it shows, studies/verbs.json.
+    """
+    study = read_json(ROOT / "studies" / "verbs.json")
     figure, axes = plt.subplots(2, 4, figsize=(10, 4.8), sharex=True, sharey=True)
     for axis, (thing, (verb, *_)) in zip(axes.flat, THINGS.items()):
         for seed in study["rows"]:
@@ -163,6 +169,18 @@ def verbs_figure(study):
     axes.flat[3].tick_params(labelbottom=True)  # nothing stands below it
     figure.supxlabel("step")
     figure.supylabel("right of 24")
+    return study
+
+
+def half_learned(study):
+    """For each seed the step at which 12 of 24 verbs are right for the first time, by thing."""
+    return {
+        row["seed"]: {
+            thing: next(int(step) for step, at in row["steps"].items() if at["verbs"][thing] >= 12)
+            for thing in THINGS
+        }
+        for row in sorted(study["rows"], key=lambda row: row["seed"])
+    }
 
 
 def tree_figure(tree, winner, greedy_way, penalised):
