@@ -246,6 +246,30 @@ def learning_figure(learned, guessing):
     axes[0].set_ylabel("loss, nats")
 
 
+def encoder_figure():
+    """Lesson 08: the encoder from its input to the memory, pre-norm, one of its layers framed."""
+    axis = plt.subplots(figsize=(11, 2.6))[1]
+    axis.set(xlim=(-0.6, 14.9), ylim=(-0.9, 1.75))
+    axis.annotate("", (14, 0), (0.5, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    layer = plt.Rectangle((0.75, -0.65), 10.4, 2.1, fill=False, edgecolor="#555555", linestyle="--")
+    axis.add_patch(layer)
+    axis.text(0.9, 1.52, "a layer, N of them in a row", color="#555555")
+    for start, sublayer in ((1.1, "self-\nattention"), (6.1, "feed-\nforward")):
+        plus = start + 4.4
+        axis.plot([start, start, plus], [0, 0.95, 0.95], color="black", lw=1.5)
+        axis.annotate("", (plus, 0.2), (plus, 0.95), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+        axis.text(start + 0.15, 1.05, "shortcut")
+        for place, part in ((start + 0.95, "norm"), (start + 2.6, sublayer), (plus, "+")):
+            shape = "circle,pad=0.2" if part == "+" else "round,pad=0.4"
+            frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
+            axis.text(place, 0, part, ha="center", va="center", fontsize=11, bbox=frame)
+    frame = {"boxstyle": "round,pad=0.4", "fc": "#E4E4E4", "ec": "#555555"}
+    axis.text(12.3, 0, "norm", ha="center", va="center", fontsize=11, bbox=frame)
+    axis.text(0.4, 0, "input", ha="right", va="center")
+    axis.text(14.05, 0, "memory", ha="left", va="center")
+    axis.axis("off")
+
+
 def layer_flow_figure(words, word):
     """Lesson 08: words through one encoder layer; only self-attention leads from one to another.
 

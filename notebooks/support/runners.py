@@ -1,0 +1,78 @@
+"""Lesson 08's invented texts: runners as they came in, and questions about who came in next."""
+
+import random
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from notebooks.data_preparation import PAD, pad_rows
+
+NAMES = "Ann Ben Eva Leo Max Mia Tom Zoe".split()
+WORDS = ["<pad>", "?", *NAMES]  # a word's id is its index here
+
+
+def write_text(draw):
+    """Three to six runners, a question mark, two of their names; and who came in behind these."""
+    names = draw.sample(NAMES, draw.randint(3, 6))
+    asked = draw.sample(range(len(names) - 1), 2)
+    return [*names, "?", *(names[n] for n in asked)], [names[n + 1] for n in asked]
+
+
+def make_texts(count, seed):
+    """Ids of that many texts (count, S), padded, and of their answers (count, 2)."""
+    draw = random.Random(seed)
+    rows = zip(*(write_text(draw) for _ in range(count)))  # all texts, then all answers
+    return [pad_rows([[WORDS.index(word) for word in row] for row in part]) for part in rows]
+
+
+def spell(ids):
+    """The words of some ids, without padding."""
+    return " ".join(WORDS[number] for number in ids if number != PAD)
+
+
+def is_question(ids):
+    """True at the names behind the question mark. Shapes: ids (B, S) to the same."""
+    mark = ids == WORDS.index("?")
+    return mark.cumsum(dim=1).bool() & ~mark & (ids != PAD)
+
+
+def train(reader, texts, answers, masked=True, steps=400):
+    """Trains a reader to score the answer highest at each question, on 64 texts a step."""
+    optimizer = torch.optim.Adam(reader.parameters(), lr=3e-3, fused=True)
+    for _ in range(steps):
+        rows = torch.randint(len(texts), (64,))
+        scores = reader(texts[rows], masked)[is_question(texts[rows])]  # (questions, words)
+        loss = cross_entropy(scores, answers[rows].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def share_right(reader, texts, answers, masked=True):
+    """The share of questions at which a reader scores the answer highest."""
+    predicted = reader(texts, masked)[is_question(texts)].argmax(dim=-1)
+    return (predicted == answers.flatten()).float().mean().item()
+
+
+@torch.no_grad()
+def attention_map(reader, ids, layer):
+    """The attention weights (B, S, S) of a reader's layer (from 0), which has one head."""
+    attention = reader.encoder.layers[layer].self_attention
+    attention.keep_weights = True
+    reader(ids)
+    attention.keep_weights = False
+    return attention.weights[:, 0]
+
+
+def shares_of_pattern(reader, texts):
+    """How often the largest weight goes, in layer 1, from a runner to the one before, and, in
+    layer 2, from a question to its answer.
+    """
+    first, second = (attention_map(reader, texts, n).argmax(dim=-1).tolist() for n in (0, 1))
+    before, behind = [], []
+    for text, one, two in zip(texts.tolist(), first, second):
+        mark = text.index(WORDS.index("?"))
+        before += [one[runner] == runner - 1 for runner in range(1, mark)]
+        behind += [two[asks] == text.index(text[asks]) + 1 for asks in (mark + 1, mark + 2)]
+    return sum(before) / len(before), sum(behind) / len(behind)
