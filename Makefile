@@ -11,17 +11,18 @@ help:  ## list the commands
 
 ##@ Learn
 TEXT ?= He plays the violin.
-# neither make nor the shell expands it: quotes, $ and ` are text
-unexport TEXT
+# neither make nor the shell expands what is given: quotes, $ and ` are text
+unexport TEXT DATA RUN
 translate: export RAW := $(value TEXT)
+translate translator train-large: export RAW_RUN := $(value RUN)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box, or with RUN
-	@$(BIN)/python translate.py $(if $(RUN),--run "$(RUN)") -- "$$RAW"
+	@$(BIN)/python translate.py $(if $(value RUN),--run "$$RAW_RUN") -- "$$RAW"
 
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
 translator: .venv/page  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
-	$(BIN)/python export.py --form page $(if $(RUN),--run "$(RUN)") --out translator
+	$(BIN)/python export.py --form page $(if $(value RUN),--run "$$RAW_RUN") --out translator
 
 ##@ Train
 OTHERS := $(filter command,$(origin DATA) $(origin RUN))
@@ -36,9 +37,10 @@ NODES ?= 1
 NODE ?= 0
 MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
+train-large: export RAW_DATA := $(value DATA)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
-	$(BIN)/python prepare.py --data "$(DATA)" --config base
-	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$(DATA)" --config base --run "$(or $(RUN),runs/large)"
+	$(BIN)/python prepare.py --data "$$RAW_DATA" --config base
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA" --config base --run "$${RAW_RUN:-runs/large}"
 
 ##@ Measure
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs

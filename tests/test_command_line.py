@@ -179,17 +179,23 @@ def test_output_that_cannot_be_written_is_told_once(command):
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+@pytest.mark.parametrize("target", ["translate", "train-large"])
 @pytest.mark.parametrize(
     "text",
     ["I like `touch made`.", '"Yes," she said.', "It's $5.", "100 %", "$(shell touch made)",
      "two\nlines", "it ends in a backslash\\", "$HOME $$ # no comment", "--help"],
 )  # fmt: skip
-def test_make_translate_hands_the_text_on_as_it_is(text, tmp_path):
-    program = tmp_path / "python"
-    program.write_text('#!/bin/sh\nprintf %s "$3"\n')
-    program.chmod(0o755)
+def test_make_hands_what_it_is_given_on_as_it_is(target, text, tmp_path):
+    for program in ("python", "torchrun"):
+        (tmp_path / program).write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
+        (tmp_path / program).chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
-    command = ["make", "-s", "-o", ".venv/ready", f"BIN={tmp_path}", f"TEXT={text}", "translate"]
+    given = [f"{name}={text}" for name in ("TEXT", "DATA", "RUN")]
+    command = ["make", "-s", "-o", ".venv/ready", f"BIN={tmp_path}", *given, target]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout == text, done.stderr
+    arguments = done.stdout.split("\0")
+    if target == "translate":
+        assert arguments[-2] == text and arguments[arguments.index("--run") + 1] == text
+    else:
+        assert arguments.count(text) == 3 and arguments[-2] == text, done.stderr
     assert not (tmp_path / "made").exists()

@@ -453,8 +453,7 @@ def start(*arguments):
     port = str(free_port())
     command = [sys.executable, *map(str, arguments), "--port", port]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert "translating at" in process.stderr.readline()
-    address = f"http://127.0.0.1:{port}"
+    address = process.stderr.readline().split()[2].removesuffix("/translate;")
     while True:
         try:
             urllib.request.urlopen(f"{address}/languages", timeout=20).close()
@@ -630,6 +629,27 @@ def test_sigterm_finishes_what_was_begun():
     status, content = answers[0]
     assert status == 200
     assert set(content["translatedText"]) == {load_pretrained().translate(texts[:1])[0]}
+
+
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on this machine")
+def test_an_ipv6_address_is_served_and_named_in_brackets(folders, without_torch):
+    process, address = start(folders / "ctranslate2" / "serve.py", "--host", "::1")
+    try:
+        assert address.startswith("http://[::1]:")
+        assert (
+            ask(address, GOOD | {"q": "We play football."})[1]["translatedText"] == "我们踢足球。"
+        )
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def test_a_port_that_is_taken_is_one_line(folders):

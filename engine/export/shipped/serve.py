@@ -238,10 +238,12 @@ def serve(model, host, port):
         limit_concurrency=most,
     )
     server = uvicorn.Server(config)
-    with socket.create_server((host, port)) as listening:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listening:
         # else the second part of an answer waits 40 ms for word that the first has come
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        address = "http://{}:{}".format(*listening.getsockname())
+        name, number = listening.getsockname()[:2]
+        address = f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
         print(f"translating at {address}/translate; Ctrl-C ends", file=sys.stderr, flush=True)
         server.run(sockets=[listening])
 
