@@ -1,5 +1,6 @@
 """Lesson 08's invented texts: runners as they came in, and questions about who came in next."""
 
+import itertools
 import random
 
 import torch
@@ -23,6 +24,26 @@ def make_texts(count, seed):
     draw = random.Random(seed)
     rows = zip(*(write_text(draw) for _ in range(count)))  # all texts, then all answers
     return [pad_rows([[WORDS.index(word) for word in row] for row in part]) for part in rows]
+
+
+def best_guess():
+    """The most answers that can be right without any order but who was first: a share of all.
+
+    Such a guess knows the names, and which two are asked about; the others are alike to it.
+    """
+    total = 0
+    for count in range(3, 7):
+        pairs = list(itertools.permutations(range(count - 1), 2))
+        weights = {}  # of the other one asked about, and of each that is not
+        for asked, other in pairs:
+            rest = count - len({0, asked, other})
+            each = weights.setdefault((asked == 0, other == 0), [0, 0])
+            if asked + 1 == other:
+                each[0] += 1 / len(pairs)
+            else:
+                each[1] += 1 / len(pairs) / rest
+        total += sum(map(max, weights.values()))
+    return total / 4
 
 
 def spell(ids):
