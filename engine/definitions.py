@@ -26,12 +26,13 @@ LESSONS = (
 ).split()
 
 
-def definitions(path):
+def definitions(path, known=()):
     """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
     Of what they do: comments, docstrings and line ends are left out. All other statements but
-    imports have one digest together, under OTHER and the lesson's number. Of imports only those
-    count that may replace a definition: not those from PyTorch and Python's own library.
+    imports have one digest together, under OTHER and the lesson's number, and so has an import of a
+    reader's own module, which may do anything. Of other imports those count that may replace a
+    definition: from PyTorch and Python's own library only under one of the names `known`.
     """
     digests = {}
     other = []
@@ -45,15 +46,27 @@ def definitions(path):
                 digests[node.targets[0].id] = hashlib.sha256(value).hexdigest()[:16]
             elif not isinstance(node, ast.Import | ast.ImportFrom):
                 other.append(ast.unparse(node))
-            elif isinstance(node, ast.ImportFrom) and is_foreign(node.module or "."):
+            else:
+                module = getattr(node, "module", None)
+                foreign = isinstance(node, ast.ImportFrom) and is_foreign(module or ".")
                 for alias in node.names:
-                    name = f"{alias.asname or alias.name}, imported by lesson {path.name[:2]}"
-                    origin = f"{node.module}.{alias.name}".encode()
-                    digests[name] = hashlib.sha256(origin).hexdigest()[:16]
+                    name = alias.asname or alias.name
+                    origin = f"{module}.{alias.name}" if module else alias.name
+                    if isinstance(node, ast.Import) and is_own(alias.name):
+                        other.append(ast.unparse(node))
+                    elif foreign or name in known:
+                        key = f"{name}, imported by lesson {path.name[:2]}"
+                        digests[key] = hashlib.sha256(origin.encode()).hexdigest()[:16]
     if other:
         text = "\n".join(other).encode()
         digests[OTHER + path.name[:2]] = hashlib.sha256(text).hexdigest()[:16]
     return digests
+
+
+def is_own(module):
+    """Whether it is a file of a reader's own in the course's folder."""
+    ours = module.partition(".")[0] in ("engine", "notebooks", "utils")
+    return not ours and (ROOT / f"{module.replace('.', '/')}.py").is_file()
 
 
 def is_foreign(module):
@@ -78,16 +91,13 @@ def bare_code(source):
 
 def own_modules(source):
     """The files of a reader's own, in the course's folder, that this code imports."""
-    names = []
+    names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    ours = ("engine", "notebooks", "utils")
-    files = [ROOT / f"{name.replace('.', '/')}.py" for name in sorted(set(names))
-             if name.partition(".")[0] not in ours]  # fmt: skip
-    return [file for file in files if file.is_file()]
+            names.add(node.module)
+    return [ROOT / f"{name.replace('.', '/')}.py" for name in sorted(names) if is_own(name)]
 
 
 def code_digest(*paths):
@@ -126,8 +136,9 @@ def edited_names(numbers=TRANSLATING):
     """What is defined in these lessons otherwise than in the course, is new or missing: names."""
     ours = read_json(DEFINITIONS)
     names = []
-    for notebook, digests in all_definitions(numbers).items():
-        before = ours.get(notebook, {})
+    for path in lessons(numbers):
+        before = ours.get(path.stem, {})
+        digests = definitions(path, known=before)
         changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
         names += dict.fromkeys(changed)
     return names
@@ -158,7 +169,11 @@ REPLACED = {
 
 def replaced_names():
     """The edited definitions that an exported program would not follow, their names."""
-    names = [name for name in edited_names(("01", "10")) if name in REPLACED]
+    names = [
+        name
+        for name in edited_names(("01", "10"))
+        if name.partition(", ")[0] in REPLACED or name.startswith(OTHER)
+    ]
     return names + [name for name in edited_names(("16",)) if name != "bleu"]
 
 
