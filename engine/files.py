@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and JSON that is checked as it is read."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -8,6 +9,18 @@ import secrets
 from dataclasses import fields
 
 from engine.errors import InputError
+
+
+def at_home(path):
+    """The path with `~` as the user's home folder: the shell expands it only as a word begins.
+
+    Raises InputError where it means nothing.
+    """
+    with contextlib.suppress(RuntimeError):  # ~nobody
+        path = path.expanduser()
+    if str(path)[:1] in ("~", "$"):
+        raise InputError(f"{path}: nobody expands its beginning. Write the whole path")
+    return path
 
 
 def file_digest(path):

@@ -1,6 +1,5 @@
 """Options: a command line as a dataclass, read by tyro."""
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from engine.definitions import are_ours
 from engine.errors import InputError
+from engine.files import at_home
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from notebooks.setup import replace
@@ -44,8 +44,8 @@ def parse_command(form, argv, program, preset=None):
     if preset is not None:
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
-        default = form(settings=default_settings(at_home(origin), preset))
-    command = at_home(tyro.cli(form, default=default, args=argv, **options))
+        default = form(settings=default_settings(with_whole_paths(origin), preset))
+    command = with_whole_paths(tyro.cli(form, default=default, args=argv, **options))
     if preset is not None:
         check_effects(command.settings, default.settings, bool(command.start), command.data)
     return command
@@ -65,20 +65,10 @@ def check_values(argv):
             )
 
 
-def at_home(command):
-    """The command with `~` in its paths as the user's home folder.
-
-    The shell expands it only at the beginning of a word. Raises InputError where it means nothing.
-    """
-    changes = {}
-    for field in dataclasses.fields(command):
-        path = getattr(command, field.name)
-        if isinstance(path, Path):
-            with contextlib.suppress(RuntimeError):  # ~nobody
-                path = path.expanduser()
-            if str(path)[:1] in ("~", "$"):
-                raise InputError(f"{path}: nobody expands its beginning. Write the whole path")
-            changes[field.name] = path
+def with_whole_paths(command):
+    """The command with `~` in its paths as the user's home folder."""
+    paths = {field.name: getattr(command, field.name) for field in dataclasses.fields(command)}
+    changes = {name: at_home(path) for name, path in paths.items() if isinstance(path, Path)}
     return dataclasses.replace(command, **changes)
 
 
@@ -87,7 +77,7 @@ def check_effects(settings, default, started=False, data=None):
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
     theirs = "--start brings its own vocabularies"
     schedule_is_ours = are_ours("make_optimizer", "noam_rate", numbers=("14",))
-    named = data is not None and data.is_dir() and not any(data.glob("train*.tsv*"))
+    named = data is not None and data.is_dir() and not any(map(is_tsv, data.glob("train*")))
     without_effect = {
         "max_vocab_size": (started, theirs),
         "target_first": (named, f"the sides of the files in {data} have names"),
@@ -109,6 +99,11 @@ def check_effects(settings, default, started=False, data=None):
     for name, (nothing, reason) in without_effect.items():
         if nothing and getattr(settings, name) != getattr(default, name):
             raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
+
+
+def is_tsv(path):
+    """Whether it is a file whose first column is the source, unless the target comes first."""
+    return path.name.endswith((".tsv", ".tsv.gz"))
 
 
 def by_present_name(part):

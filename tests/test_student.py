@@ -5,6 +5,7 @@ Its exercises are graded by the course's checks.
 
 import csv
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -24,6 +25,8 @@ import pytest
 import student
 from conftest import ROOT, run_python
 from grading import NOTEBOOKS, exercises
+
+import utils
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
@@ -107,8 +110,11 @@ def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original
         assert len(ours.cells) - len(theirs.cells) == len(exercises(path))
         holes = [hole.source for hole in grading.tagged(theirs.cells, "exercise")]
         assert holes == [exercise.hole for exercise in exercises(path)]
+        folded = [cell.metadata.get("jupyter") for cell in ours.cells if cell.cell_type == "code"]
+        assert folded == [cell.metadata.get("jupyter") for cell in theirs.cells
+                          if cell.cell_type == "code"]  # fmt: skip
         for cell in theirs.cells:
-            assert set(cell.metadata) <= {"tags"} and not cell.get("outputs")
+            assert set(cell.metadata) <= {"tags", "jupyter"} and not cell.get("outputs")
             assert cell.get("execution_count") is None
 
 
@@ -209,6 +215,24 @@ def test_what_would_give_a_solution_away_is_refused():
         student.without_solutions("06", text.replace("<details>", "<div>"))
     with pytest.raises(copies.CopyError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
+
+
+def test_an_answer_may_use_what_another_cell_assigns():
+    check = "@check('Exercise 1')\ndef _():\n    assert root(9) == 3, 'wrong'"
+    answer = "def root(x):\n    assert BIG\n    return ROOT(x)"
+    cells = ["import math", "ROOT = math.sqrt", "EPS, BIG = 1e-9, 10", "no Python", "print(ROOT)"]
+    names = {"math": math}
+    assert grading.verdict(names, answer, check, utils.check, cells) == "right"
+    assert "name 'ROOT' is not defined" in grading.verdict(
+        {}, answer, check, utils.check, cells[2:]
+    )
+
+
+def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert student.main(["$HOME/copy"]) == 2
+    assert "Write the whole path" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cell_without_tags_and_an_answer_with_a_nul_are_no_errors():

@@ -157,8 +157,11 @@ def namespace(module, cells):
     return names
 
 
-def verdict(names, answer, source, check):
-    """What the check whose cell is `source` says about an answer; `check` is the course's own."""
+def verdict(names, answer, source, check, cells=()):
+    """What the check whose cell is `source` says about an answer; `check` is the course's own.
+
+    A name that the answer lacks is looked for among what other `cells` assign.
+    """
     before, nul, _ = answer.partition("\0")
     if nul:
         number = before.count("\n") + 1
@@ -170,11 +173,34 @@ def verdict(names, answer, source, check):
         return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
     names["check"] = check  # an answer may have defined one, too
     nodes = [node for node in statements(source) if is_check(node)]
-    exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
-    text = str(names["_"])
+    wanted = None
+    while True:
+        exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
+        text = str(names["_"])
+        missing = re.search(r"NameError: name '(\w+)' is not defined", text)
+        if not missing or missing[1] == wanted:
+            break
+        wanted = missing[1]
+        run_each(assignments(wanted, cells), names)
     if errors and text.startswith("not yet"):
         text += f" (before it a line of the answer failed: {errors[0]})"
     return text
+
+
+def assignments(name, cells):
+    """The statements of these cells that assign to a name."""
+    nodes = []
+    for cell in cells:
+        with suppress(Exception):  # a student's cell may be anything
+            nodes += [node for node in statements(cell) if name in assigned_names(node)]
+    return nodes
+
+
+def assigned_names(node):
+    """The names that an assignment gives a value, also two at once."""
+    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    return {part.id for target in targets if target for part in ast.walk(target)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
 
 
 def defined_names(source):
@@ -250,7 +276,7 @@ def work(connection, folder, tasks, refused):
             if task.notebook != notebook:
                 names = namespace(task.notebook[3:], task.cells)
                 notebook = task.notebook
-            text = verdict(names, task.answer, task.check, utils.check)
+            text = verdict(names, task.answer, task.check, utils.check, task.cells)
         except BaseException as error:  # whatever a student's code may raise
             text = f"not yet. It stopped with {type(error).__name__}: {error}"
         if refused and re.search("NameError|ModuleNotFoundError", text):

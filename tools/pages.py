@@ -39,6 +39,7 @@ from tidy import without_widgets
 from traitlets.config import Config
 
 from engine.export.page_form import export_page
+from engine.files import at_home
 from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
@@ -348,7 +349,7 @@ def main(arguments=None):
     if options.address and not re.fullmatch(r"https?://[^\s/]\S*", options.address):
         raise InputError(f"--address {options.address}: it begins with https:// or http://")
     address = options.address.rstrip("/")
-    out = Path(os.path.abspath(options.out))
+    out = Path(os.path.abspath(at_home(options.out)))
     check_replaceable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:

@@ -21,6 +21,9 @@ import nbformat
 from copies import CHANGES, ROOT, CopyError, changed, tracked_files
 from grading import FOLDED, tagged
 
+from engine.files import at_home
+from engine.plain_text import InputError
+
 
 def without_solutions(name, text):
     """A notebook's text without solutions, outputs and what the last run has left behind."""
@@ -37,7 +40,8 @@ def without_solutions(name, text):
                 f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
             )
     for cell in cells:
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
+        kept = ("tags", "jupyter")  # the latter says what is folded
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key in kept}
         if cell.cell_type == "code":
             cell.outputs = []
             cell.execution_count = None
@@ -87,15 +91,15 @@ def main(arguments=None):
         "--language", choices=languages, help="of its prose, as zh_CN; if not given, English"
     )
     options = parser.parse_args(arguments)
-    out = options.out
     try:
+        out = at_home(options.out)
         if options.language:
             from catalogue import in_language  # which needs polib
 
             write_copy(out, partial(in_language, options.language))
         else:
             write_copy(out)
-    except CopyError as error:
+    except (CopyError, InputError) as error:
         print(f"student.py: {error}", file=sys.stderr)
         return 2
     print(f"written: {out}. Its README.md says how to begin")
