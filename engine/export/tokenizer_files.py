@@ -2,6 +2,7 @@
 
 import json
 
+import regex
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import InputError
@@ -51,7 +52,7 @@ def export_tokenizer(tokenizer, reads):
     else:
         exported = Tokenizer(models.WordLevel(ids, unk_token=names(tokenizer)[UNK]))
         every = isinstance(segmenter, CharacterSegmenter)
-        pattern = r"[\x{0}-\x{10ffff}]" if every else translated(TOKEN.pattern)
+        pattern = r"[\x{0}-\x{10ffff}]" if every else word_pattern()
         exported.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         exported.decoder = decoders.Fuse()
     blanks = normalizers.Replace(Regex(BLANKS), " ")
@@ -68,8 +69,11 @@ def export_tokenizer(tokenizer, reads):
     return exported
 
 
-def translated(pattern):
-    """A pattern of the library regex for Oniguruma, by CLASSES."""
+def word_pattern():
+    """Lesson 01's pattern of a word for Oniguruma, by CLASSES. Flags cannot be handed on."""
+    if TOKEN.flags != regex.compile("").flags:
+        raise InputError("the flags of your TOKEN, lesson 01, cannot be exported. Leave them out")
+    pattern = TOKEN.pattern
     for ours, theirs in CLASSES.items():
         pattern = pattern.replace(ours, theirs)
     return pattern
