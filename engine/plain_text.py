@@ -15,8 +15,12 @@ LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
 # bytes without the beginning of a character at their end, which may be cut there
 WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
-# soft hyphen, zero-width space, marks of direction, word joiner, byte order mark
-INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
+# soft hyphen, zero-width space, marks of direction, word joiner, byte order mark; and joiners of
+# signs behind a Latin letter: other scripts, and emoji, need them
+INVISIBLE = re.compile(
+    "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+    "|(?<=[A-Za-zÀ-ɏ])[\u200c\u200d]"
+)
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
 # a sign that is in both has no space on either side
 OPENING = set("([{“‘«¿¡$£€#/—")

@@ -122,6 +122,10 @@ def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     for sign in "ʼ‘´`＇":
         assert one_line(f"I don{sign}t.") == "I don't."
     assert one_line("Good\u200b mor\u200bning, e\u2011mail.") == "Good morning, e-mail."
+    assert (
+        one_line("\u202aHe\u202c \u2066plays\u2069 foot\u200cball\u200d.") == "He plays football."
+    )
+    assert one_line("می\u200cخواهم 👩\u200d🎓") == "می\u200cخواهم 👩\u200d🎓"
     assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
 
 
@@ -175,6 +179,12 @@ def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
     write_tsv(tmp_path, "One.\t一。\nno tab\n\t二\nTwo!\t二！\nempty\t \n" + 2 * "more\t多\n")
     assert read_tsv(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
     assert "skipped 3 of 7 lines without two texts (lines 2, 3, 5)" in capsys.readouterr().err
+
+
+def test_quotation_marks_of_a_spreadsheet_are_told(tmp_path, capsys):
+    write_tsv(tmp_path, '"One."\t"一。"\n"Two!"\t"二！"\n"I," he said.\t“我。”\n')
+    assert len(read_tsv(tmp_path, "train", CONFIG)) == 3
+    assert "most texts stand between quotation marks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 import numpy as np
 import onnxruntime
 import pytest
+import regex
 import torch
 from conftest import ROOT, free_port, run_python
 from hypothesis import given
@@ -32,7 +33,7 @@ import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
-from engine.export import proof
+from engine.export import proof, tokenizer_files
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.page_form import export_page
@@ -173,6 +174,14 @@ def test_a_token_may_be_spelt_as_a_control_token():
     assert export_tokenizer(tokenizer, reads=False).token_to_id("a") == 5
 
 
+def test_the_flags_of_an_edited_pattern_are_refused(monkeypatch):
+    pattern = regex.compile(TOKEN.pattern, regex.IGNORECASE)
+    monkeypatch.setattr(tokenizer_files, "TOKEN", pattern)
+    tokenizer = Tokenizer(WordSegmenter("en"), Vocabulary(["a"]))
+    with pytest.raises(InputError, match="flags of your TOKEN"):
+        export_tokenizer(tokenizer, reads=True)
+
+
 def test_chinese_words_cannot_be_split_elsewhere():
     tokenizer = Tokenizer(WordSegmenter("zh"), Vocabulary(["我们", "们踢", "我"]))
     with pytest.raises(InputError, match="cannot be split without this project"):
@@ -225,9 +234,11 @@ def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_
     lines = ["The cafe\u0301 is open.", "I don´t play.", "", "Go" + 40 * "\u0301" + " on."]
     lines.append("I don’t know his e\u2011mail, good\u200b mor\u200bning.")
     lines += ["\u200eShe said “hello” to \ufeffme.\u200f", "„He‘s «Tom»,“ she said ‚softly‘."]
+    lines.append("\u202aHe\u202c \u2066plays\u2069 foot\u200cball\u200d.")
     greedy = load_pretrained().translate(lines, beam_size=1)
     assert load_pretrained().unknown_words(lines[5:]) == []
     assert greedy[5] == load_pretrained().translate(['She said "hello" to me.'], beam_size=1)[0]
+    assert greedy[7] == load_pretrained().translate(["He plays football."], beam_size=1)[0]
     assert greedy[1] == load_pretrained().translate(["I don't play."], beam_size=1)[0]
     run_py = folders / "ctranslate2" / "run.py"
     for end in ("\n", "\r\n", "\r"):

@@ -122,6 +122,7 @@ def test_all_english_sentences_are_split_alike(pairs):
     engine.eval("const split = (file, texts) => { const model = new Model(file);"
                 "return JSON.stringify(texts.map((text) => model.encode(text))); };")  # fmt: skip
     sentences = [english for english, _ in pairs] + ["\ufeff„He‘s «Tom»,“ she said \u200e‚softly‘."]
+    sentences.append("\u202aHe\u202c \u2066plays\u2069 foot\u200cball\u200d.")
     encoded = json.loads(engine.call("split", file, sentences))
     expected = [box.encode(box.clean(sentence)) for sentence in sentences]
     assert [text for text, a, b in zip(sentences, expected, encoded) if a != b] == []

@@ -15,17 +15,16 @@ import torch
 from engine.attention_maps import attention_maps
 from engine.errors import InputError
 from engine.export.proof import LONG, made_up_sentences, refuse_replaced
-from engine.export.tokenizer_files import BLANKS, names, translated
+from engine.export.tokenizer_files import BLANKS, names, word_pattern
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
-from engine.plain_text import APOSTROPHE, CLOSING, OPENING
+from engine.plain_text import APOSTROPHE, CLOSING, INVISIBLE, OPENING
 from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator, quotes_of
 from notebooks.data_preparation import (
     BOS,
     EOS,
-    TOKEN,
     Batch,
     CharacterSegmenter,
     SubwordSegmenter,
@@ -139,8 +138,9 @@ def describe(translator):
         "norm_place": config.norm,
         "source": names(translator.source),
         "target": names(translator.target),
-        "token": r"[\s\S]" if every else javascript(translated(TOKEN.pattern)),
+        "token": r"[\s\S]" if every else javascript(word_pattern()),
         "blank": javascript(BLANKS),
+        "invisible": INVISIBLE.pattern,
         "apostrophe": APOSTROPHE.pattern,
         "quotes": quotes_of(translator.source),
         "lowercase": not every and translator.source.segmenter.lowercase,

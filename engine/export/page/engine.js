@@ -63,6 +63,7 @@ class Model {
     this.pattern = new RegExp(this.token, "gu");
     this.blanks = new RegExp(this.blank, "gu");
     this.apostrophes = new RegExp(this.apostrophe, "gu");
+    this.invisibles = new RegExp(this.invisible, "gu");
   }
 
   /**
@@ -76,8 +77,8 @@ class Model {
   // lesson 01
 
   segment(text) {
-    // what plain_text.INVISIBLE has; then the hyphen that breaks no line
-    const visible = text.replace(/[\u00ad\u200b\u200e\u200f\u2060\ufeff]/g, "");
+    // then the hyphen that breaks no line
+    const visible = text.replace(this.invisibles, "");
     const hyphens = visible.normalize("NFC").replaceAll("\u2011", "-");
     const straight = hyphens.replace(this.apostrophes, "'");
     const plain = straight.replace(/./gsu, (sign) => this.quotes[sign] ?? sign);
