@@ -15,7 +15,7 @@ from engine.checks import check_name
 from engine.corpus.pairs import read_tsv
 from engine.definitions import TRANSLATING, code_digest, lessons
 from engine.errors import InputError
-from engine.files import read_json, write_json
+from engine.files import file_digest, read_json, write_json
 from engine.model_files import weights_digest
 from engine.plain_text import one_line
 from engine.run_folder import RunFolder, is_the_box
@@ -103,8 +103,10 @@ def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
 
 
 def made_with(run):
-    """A digest of a run's weights and of the lessons that translate."""
-    parts = weights_digest(Path(run) / "model.safetensors"), code_digest(*lessons(TRANSLATING))
+    """A digest of a run's weights and settings, and of the lessons that translate."""
+    weights, settings = (Path(run) / name for name in ("model.safetensors", "config.json"))
+    code = code_digest(*lessons(TRANSLATING))
+    parts = weights_digest(weights), file_digest(settings), code
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
 
 
