@@ -65,6 +65,9 @@ def train_with(command):
         raise InputError("--start begins a run that is none of a preset: give it a --run")
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
+        default = RunConfig.preset(command.config)
+        if command.restart or command.tracker or command.settings != default:
+            raise InputError("--plot draws, and trains nothing: leave the training's options out")
         plot_log(run, command.plot)
         return 0
     on_log = tracked(print_samples, command.tracker, run.path)

@@ -83,7 +83,8 @@ def translate_command(argv):
     def load():
         translator = Translator.load(run)
         if words := translator.unknown_words(command.text):
-            print("unknown words:", ", ".join(words), file=sys.stderr)
+            more = f" and {len(words) - 20:,} more" if len(words) > 20 else ""
+            print(f"unknown words: {', '.join(words[:20])}{more}", file=sys.stderr)
         return partial(translator.translate, beam_size=beam_size, alpha=alpha)
 
     translate_lines(load, command.text, command.input)

@@ -78,4 +78,12 @@ def kept_pairs(path, rows, config):
         share = f"{len(skipped)} of {len(rows)} lines"
         first = ", ".join(map(str, skipped[:5]))
         print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
+    if 2 * sum(is_quoted(source) and is_quoted(target) for source, target in pairs) > len(pairs):
+        hint = "as spreadsheets write them. Take the marks away, or they will be translated, too"
+        print(f"{path}: most texts stand between quotation marks, {hint}", file=sys.stderr)
     return pairs
+
+
+def is_quoted(text):
+    """Whether a text begins and ends with a straight quotation mark."""
+    return len(text) > 1 and text[0] == text[-1] == '"'

@@ -58,6 +58,12 @@ def test_train_translate_and_score(small_data, tmp_path, capsys):
     assert [key.split()[0].split("/")[1] for key in entries] == ["test", "dev", "test"]
     searches = {"greedy", "beam 4, alpha 1.4", "beam 2, alpha 0.0"}
     assert searches <= next(iter(entries.values())).keys()
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"max_length": 3}))  # another model
+    assert translate.main([*score, "test", "--beam-size", "3"]) == 0
+    assert not searches & json.loads((run / "scores.json").read_text())[
+        next(iter(entries))
+    ].keys() - {"greedy"}
 
 
 def test_the_length_penalty_that_dev_likes_best_is_kept(
@@ -111,6 +117,9 @@ def test_unknown_words_of_a_text_are_named_once_in_one_line(finished_run, capsys
     (line,) = [row for row in capsys.readouterr().err.splitlines() if "unknown" in row]
     assert line.startswith("unknown words: zxqv, ") and line.count("zxqv") == 1
     assert "bold" in line and "\x1b" not in line
+    many = " ".join(f"zx{number}" for number in range(50))
+    assert translate.main(["--run", str(finished_run), many]) == 0
+    assert "zx19 and 30 more" in capsys.readouterr().err
     assert translate.main(["--run", str(finished_run), "The."]) == 0
     assert "unknown" not in capsys.readouterr().err
 

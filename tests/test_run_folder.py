@@ -470,9 +470,11 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert train.main([*options, str(tmp_path / "log.png")]) == 0
     assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
     assert train.main([*options, str(tmp_path / "log.words")]) == 2
+    assert train.main([*options, str(tmp_path / "log.png"), "--restart"]) == 2
+    assert train.main([*options, str(tmp_path / "log.png"), "--steps", "7"]) == 2
     assert train.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
+    assert len(errors) == 4 and all(line.startswith("error: ") for line in errors)
 
 
 def tracker_of_accelerate(monkeypatch, **methods):
