@@ -1,16 +1,14 @@
 import itertools
 import re
 
-import nbformat
 import pytest
 import torch
-from conftest import ROOT, TINY, random_batch
+from conftest import TINY, random_batch
 
 import train
-from engine import loading, session, training_run, wrapped_loss
+from engine import loading, training_run, wrapped_loss
 from engine.checkpoints import Progress
-from engine.corpus.pairs import load_data, read_tsv
-from engine.run_config import RunConfig
+from engine.corpus.pairs import load_data
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
 from engine.translator import Translator
@@ -21,7 +19,6 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
 from notebooks.translation import bleu
-from utils import device
 
 
 def test_a_step_is_adam_on_the_clipped_gradient_per_token():
@@ -120,21 +117,3 @@ def test_a_batch_carries_its_position_so_it_may_be_fetched_early(small_data):
         for (one, place), (other, same) in zip(every[taken:], rest):
             assert place == same
             assert torch.equal(one.src, other.src)
-
-
-def test_the_power_cut_of_15_does_not_hang_on_how_busy_the_machine_is(tmp_path, monkeypatch):
-    """The data type "auto" is measured: on a busy machine two runs once took two of them."""
-    answers = itertools.cycle(["float32", "bfloat16"])
-    monkeypatch.setattr(session, "native_dtype", lambda: next(answers))
-    notebook = nbformat.read(ROOT / "notebooks" / "15_training.ipynb", as_version=4)
-    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    first, last = (
-        next(number for number, source in enumerate(cells) if mark in source)
-        for mark in ("class PowerCut", "ends = [RunFolder(folder")
-    )
-    texts = [read_tsv(ROOT / "data_small", part, TINY) for part in ("train", "dev")]
-    names = dict(RunConfig=RunConfig, replace=replace, device=device, run_training=run_training)
-    names |= dict(ROOT=tmp_path, texts=texts)
-    for source in cells[first : last + 1]:
-        exec(source, names)  # the last asserts that both runs end with the same numbers
-    assert names["ends"][1].name == "step-40"

@@ -309,7 +309,7 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
         export(small, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
     monkeypatch.setattr(PositionwiseFeedForward, "forward", branching)
-    with pytest.raises(InputError, match="no form for"):
+    with pytest.raises(InputError, match="no form for|does not translate"):
         export(small, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == [small]
