@@ -47,13 +47,19 @@ class AttentionViewer(anywidget.AnyWidget):
             for kind, (weights, queries, keys) in maps.items()
         }
 
+    def title(self):
+        """Which weights are shown."""
+        shown_head = f"head {self.head}" if self.head else "mean of the heads"
+        return f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
+
+    def __repr__(self):
+        return f"AttentionViewer: {self.title()}"
+
     def _repr_mimebundle_(self, **options):
         """The widget, and the picture that front ends show when no kernel runs."""
-        shown = self.maps[self.kind]
+        shown, title = self.maps[self.kind], self.title()
         heads = torch.tensor(shown["weights"][self.layer - 1])
         weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
-        shown_head = f"head {self.head}" if self.head else "mean of the heads"
-        title = f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
         axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
         widget, metadata = super()._repr_mimebundle_(**options)
         data, described = picture(axis.figure, f"Attention map, words by words: {title}")
@@ -61,7 +67,7 @@ class AttentionViewer(anywidget.AnyWidget):
         # for a page, where the viewer needs no kernel; in metadata no two runs are compared
         state = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
         described["image/png"]["viewer"] = json.dumps(state, ensure_ascii=False)
-        data["text/plain"] = f"AttentionViewer: {title}"
+        data["text/plain"] = repr(self)
         return {**widget, **data}, {**metadata, **described}
 
 
