@@ -429,6 +429,7 @@ def test_without_positions_the_order_of_words_is_nothing(opened):
     page.get_by_role("button", name="The dog bit the man.").click()
     page.get_by_role("button", name="Breaking").click()
     press(page, *["ArrowRight"] * 4)
+    expect(page.locator("td.foreign")).to_have_count(5)
     trained, _, without, turned, untrained = page.locator("td.foreign").all_text_contents()
     assert trained == "狗咬了一点。"
     assert without == turned != trained
