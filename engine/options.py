@@ -11,6 +11,7 @@ from engine.errors import InputError
 from engine.files import at_home
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
+from engine.text_files import split_files
 from notebooks.setup import replace
 
 
@@ -77,7 +78,9 @@ def check_effects(settings, default, started=False, data=None):
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
     theirs = "--start brings its own vocabularies"
     schedule_is_ours = are_ours("make_optimizer", "noam_rate", numbers=("14",))
-    named = data is not None and data.is_dir() and not any(map(is_tsv, data.glob("train*")))
+    tsv = ("tsv", "tsv.gz")  # whose columns have no names
+    is_folder = data is not None and data.is_dir()
+    named = is_folder and not any(split_files(data, "train", kind) for kind in tsv)
     without_effect = {
         "max_vocab_size": (started, theirs),
         "target_first": (named, f"the sides of the files in {data} have names"),
@@ -99,11 +102,6 @@ def check_effects(settings, default, started=False, data=None):
     for name, (nothing, reason) in without_effect.items():
         if nothing and getattr(settings, name) != getattr(default, name):
             raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
-
-
-def is_tsv(path):
-    """Whether it is a file whose first column is the source, unless the target comes first."""
-    return path.name.endswith((".tsv", ".tsv.gz"))
 
 
 def by_present_name(part):
