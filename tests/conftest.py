@@ -20,7 +20,9 @@ import utils
 
 # bit for bit is a promise for CPUs, so tests and the programs that they start compute on one; those
 # marked `gpu` use GPUs where there are some, and `make test-device` computes elsewhere
-DEVICE, GPUS = os.environ.get("TEST_DEVICE", "cpu"), torch.cuda.device_count()
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+# counted by the first process: pytest-xdist's workers start when the GPUs are hidden already
+GPUS = int(os.environ.setdefault("TEST_GPUS", str(torch.cuda.device_count())))
 if DEVICE != "cuda":
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # what a program begins with, for `python -c`

@@ -13,9 +13,9 @@ OPTIONS = "--config tiny --dtype float32 --dropout 0 --steps 12 --eval-steps 6".
 def trained(small_data, run, gpus):
     """The log's records of a short run on so many GPUs, one process for each; 0: on the CPU."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", gpus]
-    program = [*(launch if gpus > 1 else []), ROOT / "train.py"]
+    program = [*launch, ROOT / "train.py", "--"] if gpus > 1 else [ROOT / "train.py"]
     seen = ",".join(map(str, range(gpus)))
-    options = ["--", "--data", small_data, "--run", run, *OPTIONS]
+    options = ["--data", small_data, "--run", run, *OPTIONS]
     done = run_python(*program, *options, CUDA_VISIBLE_DEVICES=seen)
     assert done.returncode == 0, done.stderr
     assert f"float32 on {'cuda' if gpus else 'cpu'}" in done.stdout
@@ -45,6 +45,22 @@ def test_a_gpu_trains_in_the_type_that_it_has_and_says_so(small_data, tmp_path):
     assert f"parameters, {RunFolder(tmp_path).read_config().dtype} on cuda" in done.stdout
     losses = [record["loss"] for record in read_records(tmp_path)]
     assert [loss for loss in losses if not math.isfinite(loss)] == []
+
+
+@pytest.mark.gpu(1)
+def test_a_compiled_training_takes_the_steps_of_the_cpu(small_data, tmp_path):
+    records = [trained(small_data, tmp_path / "cpu", 0)]
+    program = """
+import train
+from engine import fast_forms
+fast_forms.WORTH_COMPILING = 1
+raise SystemExit(train.main())
+"""
+    options = ["--data", small_data, "--run", tmp_path / "gpu", *OPTIONS]
+    done = run_python("-c", program, *options, CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    assert "compiling the model" in done.stdout
+    assert_same_steps(*records, read_records(tmp_path / "gpu"))
 
 
 @pytest.mark.gpu(2)
