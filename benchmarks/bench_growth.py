@@ -82,7 +82,7 @@ def decode_steps(model, src, number):
 
 def quality(report, seeds=3, number=400):
     """Dev loss, after the same steps, of the fast settings and of float32 with plain dropout."""
-    plain = mock.patch("engine.training_run.use_fast_dropout", lambda model: model)
+    plain = mock.patch("engine.fast_forms.use_fast_dropout", lambda model: model)
     ways = (("fast", "auto", contextlib.nullcontext()), ("float32", "float32", plain))
     short = dict(steps=number, eval_steps=number, bleu_sentences=0)
     losses = {"fast": [], "float32": []}

@@ -1,7 +1,8 @@
-"""What a GPU makes of `base`: `python benchmarks/gpu.py [batch tokens]`, a minute.
+"""What a GPU makes of `base`: `python benchmarks/gpu.py [batch tokens]`, three minutes.
 
 Trains on random sentences of 10 to 60 tokens, 32,000 different ones, beside PyTorch's
-nn.Transformer and Hugging Face's Marian with the same loss, optimiser and precision, by turns.
+nn.Transformer and Hugging Face's Marian with the same loss, optimiser and precision, by turns;
+ours as `train.py` does, compiled, and as it does for short trainings.
 Prints target tokens a second, the share of the peak (FLOPs of the model against those of a large
 product in the same data type), the memory, and which kinds of kernel the GPU's time goes to.
 """
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from engine.fast_forms import use_fast_forms
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.wrapped_loss import WrappedLoss
@@ -79,7 +81,6 @@ def peak():
 
 def jobs(config):
     """Training steps of ours and of the rivals: {name: function of a batch}."""
-    criterion = LabelSmoothing(config.label_smoothing)
 
     def make():
         return make_model(config, VOCABULARY, VOCABULARY).cuda().train()
@@ -88,14 +89,18 @@ def jobs(config):
         options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
         return torch.optim.Adam(model.parameters(), **options)
 
-    def step(model, optimizer):
+    def step(model, optimizer, criterion=None):
+        criterion = criterion or LabelSmoothing(config.label_smoothing)
         batch_loss = WrappedLoss(model, criterion, config)
         return functools.partial(
             train_step, batch_loss, optimizer=optimizer, max_grad_norm=config.max_grad_norm
         )
 
-    ours = make()
-    yield "ours", step(ours, make_optimizer(ours, config)[0])
+    for name, steps in (("ours", config.steps), ("not compiled", 1)):
+        ours = make()
+        criterion = LabelSmoothing(config.label_smoothing)
+        use_fast_forms(ours, criterion, replace(config, steps=steps))
+        yield name, step(ours, make_optimizer(ours, config)[0], criterion)
     torch_model = baselines.TorchTransformer(make(), config).cuda().train()
     yield "nn.Transformer", step(torch_model, adam(torch_model))
     marian = baselines.MarianParts(baselines.marian(config, VOCABULARY, VOCABULARY).cuda().train())
@@ -132,7 +137,7 @@ def main(batch_tokens=25_000):
     attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
     whole = mock.patch("engine.wrapped_loss.most_logits", lambda: 10**12)
     with FlopCounterMode(display=False) as counter, attention, whole:
-        steps["ours"](batches[0])
+        steps["not compiled"](batches[0])
     flops = counter.get_total_flops() / int((batches[0].tgt_out > 0).sum())
     times = {name: [] for name in steps}
     memory = {}
@@ -151,7 +156,7 @@ def main(batch_tokens=25_000):
         speed = tokens / middle
         step = 1000 * middle / len(batches)
         text = f"{name:16}{speed:10,.0f} target tokens/s, a step {step:.0f} ms"
-        if name == "ours":
+        if name in ("ours", "not compiled"):
             text += f", {speed * flops / most:.0%} of the peak"
         print(f"{text}, {memory[name] / 2**30:.1f} GiB for activations and gradients")
     kinds(steps["ours"], batches)

@@ -200,12 +200,19 @@ class TrainingSession:
     # while it trains
 
     @contextmanager
-    def going(self):
-        """While it trains: a progress bar, and signals are noticed for `stop_if_asked`."""
+    def going(self, compiled=False):
+        """While it trains: a progress bar, and signals are noticed for `stop_if_asked`.
+
+        A compiled model's first step ends at once: the signal may have ended the processes that
+        compile, for which it would wait for ever, and there is nothing yet to save.
+        """
         numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+        begun = self.progress.step
 
         def ask(*_):
             self.asked.append(True)
+            if compiled and self.progress.step == begun:
+                raise KeyboardInterrupt
 
         # nohup lets SIGHUP be ignored
         heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]

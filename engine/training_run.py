@@ -12,8 +12,7 @@ from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
 from engine.definitions import are_ours
 from engine.errors import InputError
-from engine.fast_dropout import use_fast_dropout
-from engine.fused_attention import use_fused_attention
+from engine.fast_forms import eager, use_fast_forms
 from engine.loading import batches_in_order, endless_batches, seed_step
 from engine.model_files import MEANING, load_weights, made_for
 from engine.pretrained import tell_edited
@@ -162,8 +161,10 @@ class Run:
     def evaluate(self):
         """Measures on dev, and saves the weights if they are the best so far."""
         session = self.session
-        dev_loss = mean_loss(self.model, self.dev_set, session.config)
-        session.log(dev_loss=dev_loss, **self.measure())
+        with eager():
+            dev_loss = mean_loss(self.model, self.dev_set, session.config)
+            entries = self.measure()
+        session.log(dev_loss=dev_loss, **entries)
         session.keep(self.model, session.progress.judge(dev_loss, session.config))
 
     def save(self):
@@ -181,15 +182,13 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     `measure()` returns further entries for the record of an evaluation.
     """
     config = session.config
-    if device().type == "cpu":
-        use_fast_dropout(model)
-    else:
-        use_fused_attention(model)
+    criterion = LabelSmoothing(config.label_smoothing)
+    compiled = use_fast_forms(model, criterion, config)
     optimizer, scheduler = make_optimizer(model, config)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
-    batch_loss = wrap_ddp(WrappedLoss(model, LabelSmoothing(config.label_smoothing), config))
+    batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
     run = Run(session, model, optimizer, scheduler, train_set, dev_set, measure)
-    with session.going():
+    with session.going(compiled):
         train(run, batch_loss, optimizer, scheduler, config)
     return session.records
 

@@ -1,15 +1,10 @@
 import pytest
 import torch
-from conftest import TINY
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from engine import training_run
 from engine.fast_dropout import FastDropout, use_fast_dropout
-from engine.training_run import run_training
-from notebooks.setup import replace
-from utils import device
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
@@ -59,14 +54,3 @@ def test_it_takes_the_place_of_each_dropout_of_a_model():
     )
     assert [type(model[0]), type(model[1][1])] == [FastDropout] * 2
     assert (model[0].p, model[1][1].p, type(model[1][0])) == (0.3, 0.1, nn.ReLU)
-
-
-def test_training_uses_it_on_a_cpu_and_the_fused_attention_elsewhere(
-    small_data, tmp_path, monkeypatch
-):
-    used = []
-    for name in ("use_fast_dropout", "use_fused_attention"):
-        monkeypatch.setattr(training_run, name, lambda model, name=name: used.append(name))
-    run_training(small_data, replace(TINY, steps=1, eval_steps=1), tmp_path / "run")
-    expected = "use_fast_dropout" if device().type == "cpu" else "use_fused_attention"
-    assert used == [expected]

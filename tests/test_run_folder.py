@@ -213,6 +213,17 @@ def test_a_signal_between_evaluations(small_data, straight, tmp_path, monkeypatc
     assert_same_run(straight, tmp_path)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+def test_a_signal_ends_a_first_step_that_compiles(small_data, tmp_path, monkeypatch):
+    """It ends the processes that compile, too: who waits for them would wait for ever."""
+    monkeypatch.setattr(training_run, "use_fast_forms", lambda *_: True)
+    for number, end in ((0, KeyboardInterrupt), (1, Stopped)):
+        with monkeypatch.context() as patch, pytest.raises(end):
+            signal_before(patch, signal.SIGTERM, number)
+            run_training(small_data, CONFIG, tmp_path)
+    assert step_names(tmp_path) == ["step-2"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGHUP")
 def test_under_nohup_a_closed_terminal_stops_nothing(small_data, straight, tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
