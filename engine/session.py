@@ -33,6 +33,7 @@ from engine.processes import all_reduce_max, processes, wait_for_all
 from engine.run_folder import RunFolder, is_the_box
 from engine.run_log import Log, now
 from engine.trackers import PROJECT
+from engine.unfailing import Unfailing, stopping
 from utils import ROOT, device
 
 FILES = [
@@ -289,34 +290,6 @@ def digest_of_start(weights, path):
     if weights.exists():
         return weights_digest(weights)
     return read_json(Path(path) / "made.json")["start"]["sha256"]
-
-
-@contextmanager
-def stopping(asked):
-    """Where nothing can be printed any more, the run is asked to stop, and saves itself."""
-    try:
-        yield
-    except OSError:  # the disk is full, or who read our output has ended, as `head` does
-        asked.append(True)
-
-
-class Unfailing:
-    """A stream to print on, for a progress bar: what cannot be printed asks the run to stop."""
-
-    def __init__(self, stream, asked):
-        self.stream = stream
-        self.asked = asked
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-    def write(self, text):
-        with stopping(self.asked):
-            self.stream.write(text)
-
-    def flush(self):
-        with stopping(self.asked):
-            self.stream.flush()
 
 
 def check_place(path):
