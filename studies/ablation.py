@@ -5,9 +5,9 @@ studies/ablation_rows.json when it is finished, so a study that was stopped goes
 notebook 15 shows, studies/ablation.json, are written after the last.
 `small` is trained as it is, with four seeds, and with one change: same data, same number of steps,
 same batches. In the rows "paper" a part is taken away or changed, one seed each. In the rows
-"since" a later idea is put in, two seeds each (variants.py). Then all that helped together. All is
-measured on dev: the test set is not for choosing. How the number of parameters is kept equal stands
-beside each change.
+"since" a later idea is put in, two seeds each (variants.py). Then all that helped together. In the
+rows "starts" the first weights are others, two seeds each. All is measured on dev: the test set is
+not for choosing. How the number of parameters is kept equal stands beside each change.
 """
 
 import statistics
@@ -34,9 +34,10 @@ from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
+from notebooks.support.draws import scale_layers
 from notebooks.training import train_step
 from studies.training import DATA, JOBS, STEPS, name_of, train_missing
-from studies.variants import build, make_muon, size
+from studies.variants import build, draw_as_gpt2, make_muon, size
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "ablation.json"  # the tables
@@ -52,6 +53,11 @@ PAPER = {  # name: settings changed
 }
 SINCE = ["RoPE", "RMSNorm", "SwiGLU", "GQA", "attention dropout", "Muon"]
 TOGETHER = "all that helped"
+STARTS = {  # name: what is done with the first weights
+    "layers three times as large": partial(scale_layers, factor=3),
+    "layers a third as large": partial(scale_layers, factor=1 / 3),
+    "all matrices N(0, 0.02²)": draw_as_gpt2,
+}
 
 
 def changed(parts):
@@ -61,13 +67,27 @@ def changed(parts):
     stack.enter_context(mock.patch("notebooks.make_model.Transformer", partial(build, parts=parts)))
     if "Muon" in parts:
         stack.enter_context(mock.patch("engine.training_run.make_optimizer", make_muon))
+    for name in parts & STARTS.keys():
+        stack.enter_context(mock.patch("engine.training_run.make_model", started(STARTS[name])))
     return stack
+
+
+def started(change):
+    """`make_model`, whose model's first weights are then changed in place."""
+
+    def make(*arguments):
+        model = make_model.make_model(*arguments)
+        change(model)
+        return model
+
+    return make
 
 
 def rows():
     """What is trained before it is known what helped: a name, and a seed."""
     yield from (dict(name=AS_IT_IS, seed=seed, steps=STEPS) for seed in range(4))
-    yield from (dict(name=name, seed=seed, steps=STEPS) for name in SINCE for seed in range(2))
+    for name in (*SINCE, *STARTS):
+        yield from (dict(name=name, seed=seed, steps=STEPS) for seed in range(2))
     yield from (dict(name=name, seed=0, steps=STEPS) for name in PAPER)
 
 
@@ -75,7 +95,7 @@ def parts_of(name, together):
     """The parts of variants.py that a row has; `together` are those of the row TOGETHER."""
     if name == TOGETHER:
         return together
-    return [name] if name in SINCE or PAPER.get(name) == {} else []
+    return [name] if name in SINCE or name in STARTS or PAPER.get(name) == {} else []
 
 
 def run_row(row, data, runs, config, together=()):
@@ -181,7 +201,7 @@ def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, stored=ROWS, jobs=JOBS)
     times = step_times(
         DATA, run.keywords["config"], {n: parts_of(n, together) for n in [*SINCE, TOGETHER]}
     )
-    groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER]}
+    groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER], "starts": STARTS}
     tables = {key: gather(done, names, times) for key, names in groups.items()}
     header = {key: value for key, value in read_json(stored).items() if key != "rows"}
     write_json(output, {**header, "steps": STEPS, "helped": together, **tables})

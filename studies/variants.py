@@ -187,6 +187,14 @@ def build(config, src_size, tgt_size, parts):
     return model
 
 
+@torch.no_grad()
+def draw_as_gpt2(model):
+    """Draws every matrix from N(0, 0.02²), as GPT-2 did."""
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=0.02)
+
+
 def size(module):
     return sum(parameter.numel() for parameter in module.parameters())
 

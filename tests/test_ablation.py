@@ -87,7 +87,24 @@ def test_the_parts_of_a_row():
     assert ablation.parts_of("all that helped", ["RoPE", "Muon"]) == ["RoPE", "Muon"]
     assert ablation.parts_of("no positions", []) == ["no positions"]
     assert ablation.parts_of("one head", []) == ablation.parts_of("as it is", []) == []
-    assert len(list(ablation.rows())) == 22
+    assert len(list(ablation.rows())) == 28
+
+
+@pytest.mark.parametrize("name", ablation.STARTS)
+def test_a_run_starts_from_other_weights(name):
+    def build(parts):
+        torch.manual_seed(0)
+        with ablation.changed(parts):
+            return dict(training_run.make_model(CONFIG, 12, 12).named_parameters())
+
+    plain = build([])
+    changed = build(ablation.parts_of(name, []))
+    weight = "encoder.layers.0.feed_forward.inner.weight"
+    times = (changed[weight].std() / plain[weight].std()).item()
+    wanted = {"layers three times as large": 3, "layers a third as large": 1 / 3}
+    assert times == pytest.approx(wanted.get(name, 0.02 / plain[weight].std().item()), rel=0.05)
+    table = "tgt_embedding.lookup.weight"
+    assert torch.equal(changed[table], plain[table]) == (name in wanted)
 
 
 def test_what_helped_is_what_beats_every_seed_as_it_is():
