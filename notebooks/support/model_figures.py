@@ -246,28 +246,77 @@ def learning_figure(learned, guessing):
     axes[0].set_ylabel("loss, nats")
 
 
+def framed_part(axis, x, name):
+    """A part of a layer as a rounded box with its name, a sum as a circle."""
+    shape = "circle,pad=0.2" if name == "+" else "round,pad=0.4"
+    frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
+    axis.text(x, 0, name, ha="center", va="center", fontsize=11, bbox=frame)
+
+
+def sublayers_in_a_row(axis, names):
+    """Pre-norm sublayers with their shortcuts, and around them a frame: one layer, N in a row."""
+    width = 5 * len(names) + 0.4
+    layer = plt.Rectangle((0.75, -0.65), width, 2.1, fill=False, edgecolor="#555555", ls="--")
+    axis.add_patch(layer)
+    axis.text(0.9, 1.52, "a layer, N of them in a row", color="#555555")
+    for number, name in enumerate(names):
+        start = 1.1 + 5 * number
+        plus = start + 4.4
+        axis.plot([start, start, plus], [0, 0.95, 0.95], color="black", lw=1.5)
+        axis.annotate("", (plus, 0.2), (plus, 0.95), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+        axis.text(start + 0.15, 1.05, "shortcut")
+        for place, part in ((start + 0.95, "norm"), (start + 2.6, name), (plus, "+")):
+            framed_part(axis, place, part)
+
+
 def encoder_figure():
     """Lesson 08: the encoder from its input to the memory, pre-norm, one of its layers framed."""
     axis = plt.subplots(figsize=(11, 2.6))[1]
     axis.set(xlim=(-0.6, 14.9), ylim=(-0.9, 1.75))
     axis.annotate("", (14, 0), (0.5, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
-    layer = plt.Rectangle((0.75, -0.65), 10.4, 2.1, fill=False, edgecolor="#555555", linestyle="--")
-    axis.add_patch(layer)
-    axis.text(0.9, 1.52, "a layer, N of them in a row", color="#555555")
-    for start, sublayer in ((1.1, "self-\nattention"), (6.1, "feed-\nforward")):
-        plus = start + 4.4
-        axis.plot([start, start, plus], [0, 0.95, 0.95], color="black", lw=1.5)
-        axis.annotate("", (plus, 0.2), (plus, 0.95), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
-        axis.text(start + 0.15, 1.05, "shortcut")
-        for place, part in ((start + 0.95, "norm"), (start + 2.6, sublayer), (plus, "+")):
-            shape = "circle,pad=0.2" if part == "+" else "round,pad=0.4"
-            frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
-            axis.text(place, 0, part, ha="center", va="center", fontsize=11, bbox=frame)
-    frame = {"boxstyle": "round,pad=0.4", "fc": "#E4E4E4", "ec": "#555555"}
-    axis.text(12.3, 0, "norm", ha="center", va="center", fontsize=11, bbox=frame)
+    sublayers_in_a_row(axis, ["self-\nattention", "feed-\nforward"])
+    framed_part(axis, 12.3, "norm")
     axis.text(0.4, 0, "input", ha="right", va="center")
     axis.text(14.05, 0, "memory", ha="left", va="center")
     axis.axis("off")
+
+
+def decoder_figure():
+    """Lesson 09: the decoder from what is written to the next token, which is read again."""
+    axis = plt.subplots(figsize=(11, 3))[1]
+    axis.set(xlim=(-1.2, 21.4), ylim=(-2.3, 1.75))
+    axis.annotate("", (20, 0), (0.5, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    sublayers_in_a_row(axis, ["masked\nself-\nattention", "cross-\nattention", "feed-\nforward"])
+    for place, part in ((17.3, "norm"), (18.9, "logits")):
+        framed_part(axis, place, part)
+    arrow = {"arrowstyle": "-|>", "lw": 1.5, "color": COLOURS["encoder"]}
+    axis.annotate("", (8.7, -0.45), (8.7, -1.3), arrowprops=arrow)
+    axis.text(8.7, -1.4, "memory", ha="center", va="top", color=COLOURS["encoder"])
+    axis.text(0.4, 0, "written\nso far", ha="right", va="center")
+    axis.text(20.05, 0, "next\ntoken", ha="left", va="center")
+    axis.plot([20.6, 20.6, -0.4], [-0.6, -2.1, -2.1], color="black", lw=1.5)
+    axis.annotate("", (-0.4, -0.6), (-0.4, -2.1), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    axis.axis("off")
+
+
+def corners_figure(scores):
+    """Lesson 06: what "both" and "exactly one" ask of two inputs, {title: a score for each case}.
+
+    The cases are neither, one, other, both. Where a straight line can separate them it is drawn.
+    """
+    axes = plt.subplots(1, len(scores), figsize=(6.5, 3), sharey=True)[1]
+    corners = ((0, 0), (1, 0), (0, 1), (1, 1))
+    for axis, (title, row) in zip(axes, scores.items()):
+        for (x, y), name, score in zip(corners, ("neither", "one", "other", "both"), row):
+            colour = COLOURS["lit"] if score > 0 else "white"
+            axis.plot(x, y, "o", markersize=16, color=colour, markeredgecolor="black")
+            axis.annotate(name, (x, y), (0, 12), textcoords="offset points", ha="center")
+        alone = sum(score > 0 for score in row) == 1
+        if alone:
+            axis.plot([0.3, 1.3], [1.2, 0.2], "--", color=COLOURS["right"])
+        axis.set(title=title, xlabel="one", xlim=(-0.4, 1.4), ylim=(-0.3, 1.45))
+        axis.set(xticks=[0, 1], yticks=[0, 1])
+    axes[0].set_ylabel("other")
 
 
 def layer_flow_figure(words, word):

@@ -226,6 +226,19 @@ def attention_closed(axis, closed, names, widths=None):
     axis.axis("off")
 
 
+def token_bars(panels):
+    """Probabilities of tokens as bars, {title: {token: probability}}, a panel for each title."""
+    width = min(10, 2 + 3 * len(panels))
+    axes = plt.subplots(1, len(panels), figsize=(width, 2.8), sharey=True, squeeze=False)[1][0]
+    for axis, (title, row) in zip(axes, panels.items()):
+        bars = axis.bar(list(row), list(row.values()), color=COLOURS["right"])
+        texts = [f"{value:.2f}" if value >= 0.005 else "" for value in row.values()]
+        axis.bar_label(bars, texts, size=8 if len(row) < 8 else 6)
+        axis.set(title=title, xlabel="token")
+        axis.margins(y=0.15)
+    axes[0].set_ylabel("probability")
+
+
 def account_chart(account, label):
     """The eight largest parts of a ledger as bars, and the sum of the others below them."""
     largest = 8

@@ -13,7 +13,8 @@ from utils import ROOT
 def starts_figure(runs):
     """Lesson 11: {name: (losses, losses)} from two seeds each, whole and zoomed in."""
     whole, near = plt.subplots(1, 2, figsize=(10, 3.6))[1]
-    for (name, seeds), colour in zip(runs.items(), ("right", "train", "dev", "wrong")):
+    colours = ("right", "train", "dev", "wrong", "encoder")
+    for (name, seeds), colour in zip(runs.items(), colours):
         for axis in (whole, near):
             for losses, label in zip(seeds, (name, None)):
                 axis.plot(losses, color=COLOURS[colour], label=label)
@@ -21,6 +22,15 @@ def starts_figure(runs):
     whole.set(ylabel="loss, nats per token", ylim=(0, 100))
     near.set(xlim=(15, 50), ylim=(5, 6.4), title="zoomed in")
     whole.legend(frameon=False)
+
+
+def logits_figure(logits):
+    """Lesson 11: how often logits of each size occur, {name: logits of any shape}, on one scale."""
+    axes = plt.subplots(1, len(logits), figsize=(9, 2.6), sharex=True, sharey=True)[1]
+    for axis, (name, values) in zip(axes, logits.items()):
+        axis.hist(values.flatten().numpy(), bins=60, range=(-45, 45), color=COLOURS["right"])
+        axis.set(title=name, xlabel="logit", yscale="log")
+    axes[0].set_ylabel("how many")
 
 
 def variances_figure(profiles):
@@ -161,9 +171,9 @@ def verbs_figure():
     study = read_json(ROOT / "studies" / "verbs.json")
     figure, axes = plt.subplots(2, 4, figsize=(10, 4.8), sharex=True, sharey=True)
     for axis, (thing, (verb, *_)) in zip(axes.flat, THINGS.items()):
-        for seed in study["rows"]:
+        for seed, colour in zip(study["rows"], ("train", "dev", "right")):
             right = {int(step): at["verbs"][thing] for step, at in seed["steps"].items()}
-            axis.plot(list(right), list(right.values()), color=COLOURS["train"])
+            axis.plot(list(right), list(right.values()), color=COLOURS[colour])
         axis.set(title=f"{verb}, {thing}", yticks=[0, 12, 24])
     axes.flat[-1].axis("off")
     axes.flat[3].tick_params(labelbottom=True)  # nothing stands below it
@@ -213,17 +223,6 @@ def tree_figure(tree, winner, greedy_way, penalised):
     return axis
 
 
-def penalties_figure(alphas, scores, lengths, greedy):
-    """Lesson 16: BLEU and relative length against the length penalty's alpha, greedy dashed."""
-    axes = plt.subplots(2, 1, figsize=(7, 6.4))[1]
-    curves(alphas, {"dev": scores}, "BLEU on dev, beam 4", "α", "BLEU", axes[0], marker="o")
-    curves(alphas, {"dev": lengths}, "Length of the translations", "α", "length / reference",
-           axes[1], marker="o")  # fmt: skip
-    for axis, level in zip(axes, greedy):
-        axis.axhline(level, color="black", linestyle="--", linewidth=1)
-        axis.text(max(alphas), level, "greedy", ha="right", va="bottom")
-
-
 def ngrams_figure(texts):
     """Lesson 16: two texts, {title: text}, with lines under the n-grams that they share."""
     hues = ["#0072B2", "#009E73", "#D55E00", "#CC79A7"]
@@ -265,32 +264,3 @@ class LiveCurves:
         self.shown.update(data, metadata=about, raw=True)
         if "samples" in records[-1]:
             print(records[-1]["step"], *(text for _, text in records[-1]["samples"]), sep="  ")
-
-
-def sentences_figure(rows, pairs):
-    """Lesson 15: the verb for a piano against how many of the `pairs` that have it were left.
-
-    `rows` of studies/sentences.json, one for each number and seed; "all" are `pairs`. The first
-    seed is drawn solid, the second dashed.
-    """
-    above, below = plt.subplots(2, 1, figsize=(7, 5), sharex=True, height_ratios=[3, 2])[1]
-    verbs = {"弹 pluck": "right", "玩 play": "train", "打 hit": "dev", "踢 kick": "wrong"}
-    for seed, line in enumerate(("o-", "o--")):
-        part = {
-            pairs if row["kept"] == "all" else row["kept"]: row
-            for row in rows
-            if row["seed"] == seed
-        }
-        left = sorted(part)
-        for name, colour in verbs.items():
-            values = [part[number]["the piano"]["probability"][name[0]] for number in left]
-            label = None if seed else name
-            above.plot(left, values, line, markersize=4, color=COLOURS[colour], label=label)
-        cosines = [part[number]["cosines"]["memory"] for number in left]
-        below.plot(left, cosines, line, markersize=4, color="black")
-    above.set(ylabel="probability before a piano", ylim=(0, None))
-    above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    below.set(
-        ylabel="cosine of play,\npiano and football",
-        xlabel="training pairs left in which 弹 is for a piano",
-    )
