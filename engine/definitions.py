@@ -30,43 +30,112 @@ def definitions(path, known=()):
     """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
     Of what they do: comments, docstrings and line ends are left out. All other statements but
-    imports have one digest together, under OTHER and the lesson's number, and so has an import of a
-    reader's own module, which may do anything. Of other imports those count that may replace a
-    definition: from PyTorch and Python's own library only under one of the names `known`.
+    imports have one digest together, under OTHER and the lesson's number, with those of a reader's
+    own modules, which may patch anything. Of imports those count that may replace a definition:
+    from PyTorch and Python's own library only under one of the names `known`.
     """
+    tree = ast.parse(notebook_source(path))
     digests = {}
-    other = []
-    for _, source in export_cells(path):
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                text = ast.unparse(without_docstrings(node))
-                digests[node.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                value = ast.unparse(node.value).encode()
-                digests[node.targets[0].id] = hashlib.sha256(value).hexdigest()[:16]
-            elif not isinstance(node, ast.Import | ast.ImportFrom):
-                other.append(ast.unparse(node))
-            else:
-                module = getattr(node, "module", None)
-                foreign = isinstance(node, ast.ImportFrom) and is_foreign(module or ".")
-                for alias in node.names:
-                    name = alias.asname or alias.name
-                    origin = f"{module}.{alias.name}" if module else alias.name
-                    if isinstance(node, ast.Import) and is_own(alias.name):
-                        other.append(ast.unparse(node))
-                    elif foreign or name in known:
-                        key = f"{name}, imported by lesson {path.name[:2]}"
-                        digests[key] = hashlib.sha256(origin.encode()).hexdigest()[:16]
+    for node in tree.body:
+        digests |= dict.fromkeys(defined_names(node), short_digest(defined_text(node)))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for name, origin in imported_names(node, known):
+                digests[f"{name}, imported by lesson {path.name[:2]}"] = short_digest(origin)
+    other = other_statements(tree)
+    for own in own_modules(tree):
+        other += other_statements(ast.parse(own.read_bytes()))
     if other:
-        text = "\n".join(other).encode()
-        digests[OTHER + path.name[:2]] = hashlib.sha256(text).hexdigest()[:16]
+        digests[OTHER + path.name[:2]] = short_digest("\n".join(other))
     return digests
 
 
-def is_own(module):
-    """Whether it is a file of a reader's own in the course's folder."""
-    ours = module.partition(".")[0] in ("engine", "notebooks", "utils")
-    return not ours and (ROOT / f"{module.replace('.', '/')}.py").is_file()
+def notebook_source(path):
+    """The code of a notebook's export cells."""
+    return "\n".join(source for _, source in export_cells(path))
+
+
+def short_digest(text):
+    """The first 16 hexadecimal digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def defined_names(node):
+    """The names that a statement defines or assigns to, if it does nothing else."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign) and all(isinstance(one, ast.Name) for one in node.targets):
+        return [target.id for target in node.targets]
+    return []
+
+
+def defined_text(node):
+    """The code of a definition without docstrings, and that of an assignment's value."""
+    return ast.unparse(node.value if isinstance(node, ast.Assign) else without_docstrings(node))
+
+
+def imported_names(node, known):
+    """The names that an import may replace a definition by: (name, where it is from)."""
+    for alias in node.names:
+        name = alias.asname or alias.name
+        module = getattr(node, "module", None)
+        foreign = isinstance(node, ast.ImportFrom) and is_foreign(module or ".")
+        if name != "*" and (foreign or name in known):
+            yield name, f"{module}.{alias.name}" if module else alias.name
+
+
+def other_statements(tree):
+    """What a module does beside defining and importing names, each statement as a text.
+
+    An own module that is imported whole belongs to it, and so does all that `*` stands for.
+    """
+    texts = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            other = any(own_files(alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            other = any(alias.name == "*" for alias in node.names)
+        else:
+            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            other = not docstring and not defined_names(node)
+        if other:
+            texts.append(ast.unparse(node))
+    return texts
+
+
+def own_files(module):
+    """The files of a reader's own, in the course's folder, that importing this module runs."""
+    parts = module.split(".")
+    if parts[0] in ("engine", "utils"):
+        return []
+    places = [ROOT.joinpath(*parts[: count + 1]) for count in range(len(parts))]
+    files = [path for place in places for path in (place / "__init__.py", place.with_suffix(".py"))]
+    return [path for path in files if path.is_file() and path != ROOT / "notebooks" / "__init__.py"]
+
+
+def own_modules(tree, package="notebooks"):
+    """The files of a reader's own that this code imports, also by way of one another."""
+    files = {}
+    waiting = [(tree, package)]
+    for tree, package in waiting:  # which grows
+        for module in imported_modules(tree, package):
+            for path in own_files(module):
+                if path not in files:
+                    files[path] = ast.parse(path.read_bytes())
+                    waiting.append((files[path], ".".join(path.parent.relative_to(ROOT).parts)))
+    return list(files)
+
+
+def imported_modules(tree, package):
+    """The names of all modules that some code of a package may import: `from a import b`, two."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            module = ".".join([*(parents if node.level else ()), *filter(None, [node.module])])
+            names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in node.names)])
+    return list(names)
 
 
 def is_foreign(module):
@@ -89,17 +158,6 @@ def bare_code(source):
     return ast.unparse(without_docstrings(ast.parse(source)))
 
 
-def own_modules(source):
-    """The files of a reader's own, in the course's folder, that this code imports."""
-    names = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return [ROOT / f"{name.replace('.', '/')}.py" for name in sorted(names) if is_own(name)]
-
-
 def code_digest(*paths):
     """A digest of all code of modules and notebooks, docstrings and comments left out.
 
@@ -107,10 +165,9 @@ def code_digest(*paths):
     """
     parts = []
     for path in paths:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
         if path.suffix == ".ipynb":
-            source = "\n".join(source for _, source in export_cells(path))
-            parts += [bare_code(own.read_text(encoding="utf-8")) for own in own_modules(source)]
+            parts += [bare_code(own.read_bytes()) for own in own_modules(ast.parse(source))]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -272,17 +272,67 @@ def test_a_batch_whose_rows_share_a_mask_is_split():
     assert [len(part.tgt_mask) for part in wrapped_loss.split_rows(shared, 3)] == [1, 1]
 
 
-def test_a_module_of_ones_own_that_a_lesson_imports_counts(tmp_path, monkeypatch):
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A function that writes a lesson with this code, and a reader's own files, into a course."""
+    (tmp_path / "notebooks").mkdir()
+    lesson = tmp_path / "notebooks" / "01_data_preparation.ipynb"
     monkeypatch.setattr(definitions, "ROOT", tmp_path)
-    lesson = tmp_path / "01_words.ipynb"
-    source = "#| export\nimport torch\nfrom mytokens import cut"
-    cell = {"cell_type": "code", "source": source, "metadata": {}, "outputs": []}
-    lesson.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    monkeypatch.setattr(definitions, "FOLDER", lesson.parent)
+
+    def write(code, files):
+        cell = {"cell_type": "code", "source": f"#| export\n{code}", "metadata": {}, "outputs": []}
+        lesson.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+        for name, text in files.items():
+            path = tmp_path / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return lesson
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("code", "file"),
+    [
+        ("import torch\nfrom mine import cut", "mine"),
+        ("from between import cut", "mine"),  # which imports it
+        ("from package import cut", "package/__init__"),
+        ("from package import words", "package/words"),
+        ("import package.words", "package/words"),
+        ("from .near import cut", "notebooks/near"),
+        ("import notebooks.near", "notebooks/near"),
+        ("def cut():\n    from between import cut", "mine"),
+    ],
+)
+def test_a_module_of_ones_own_that_a_lesson_imports_counts(course, code, file):
+    package = {"package/words": "", "package/__init__": ""}
+    lesson = course(code, {"between": "from mine import cut", **package})
     digests = {definitions.code_digest(lesson)}
-    for code in ("cut = str.split", "cut = list", "cut = list  # by signs"):
-        (tmp_path / "mytokens.py").write_text(code, encoding="utf-8")
+    for text in ("cut = str.split", "cut = list", "cut = list  # by signs"):
+        course(code, {file: text})
         digests.add(definitions.code_digest(lesson))
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("from mine import *", ["other code of lesson 01"]),
+        ("import mine", ["other code of lesson 01"]),
+        ("import package", ["other code of lesson 01"]),
+        ("import notebooks.near", ["other code of lesson 01"]),
+        ("from .near import cut", ["cut, imported by lesson 01", "other code of lesson 01"]),
+        ("from mine import cut", ["cut, imported by lesson 01"]),
+        ("cut = tokenize = str.split", ["cut", "tokenize"]),
+        ("cut, tokenize = str.split, list", ["other code of lesson 01"]),
+    ],
+)
+def test_however_a_definition_is_replaced_it_is_seen(course, code, names):
+    patch = "import notebooks.loss\nnotebooks.loss.bleu = len"
+    files = {"mine": '"""Ours."""\ncut = list', "package/__init__": "", "notebooks/near": patch}
+    lesson = course(code, files)
+    assert sorted(definitions.definitions(lesson)) == sorted(names)
 
 
 def test_preparing_what_is_read_as_it_is_says_so(small_data, tmp_path, monkeypatch, capsys):
