@@ -217,15 +217,21 @@ def test_what_would_give_a_solution_away_is_refused():
         student.changed("Makefile", "all:\n")
 
 
-def test_an_answer_may_use_what_another_cell_assigns():
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["ROOT = math.sqrt", "EPS, BIG = 1e-9, 10", "no Python", "print(ROOT)"],
+        ["BIG = ROOT = NAMES['root']", "POWERS = {'root': math.sqrt}", "NAMES = {**POWERS}"],
+        ["BIG = 1\nif BIG:\n    with open('/dev/null'):\n        ROOT = math.sqrt"],
+        ["BIG = 1\ntry:\n    import quick\nexcept ImportError:\n    ROOT = math.sqrt"],
+    ],
+)
+def test_an_answer_may_use_what_another_cell_assigns(cells):
     check = "@check('Exercise 1')\ndef _():\n    assert root(9) == 3, 'wrong'"
     answer = "def root(x):\n    assert BIG\n    return ROOT(x)"
-    cells = ["import math", "ROOT = math.sqrt", "EPS, BIG = 1e-9, 10", "no Python", "print(ROOT)"]
-    names = {"math": math}
-    assert grading.verdict(names, answer, check, utils.check, cells) == "right"
-    assert "name 'ROOT' is not defined" in grading.verdict(
-        {}, answer, check, utils.check, cells[2:]
-    )
+    assert grading.verdict({"math": math}, answer, check, utils.check, cells) == "right"
+    names = {}  # without math
+    assert "is not defined" in grading.verdict(names, answer, check, utils.check, cells)
 
 
 def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp_path, capsys):
@@ -306,6 +312,12 @@ def test_a_filled_copy(original, tmp_path):
     fill(copy, SUBLAYER, count, f"!ls\n{rezero}")
     other_cell = nbformat.v4.new_code_cell("%matplotlib inline\nno Python")
     edit(copy, SUBLAYER, lambda cells: cells.append(other_cell))
+    # and a list that other cells fill
+    listed = nbformat.v4.new_code_cell("FACTORS = []\nFACTORS.append(1)\n1 / 0")
+    edit(copy, POSITIONS, lambda cells: cells.append(listed))
+    learned, rotary = solutions(POSITIONS)
+    rotary = rotary.replace("return turned", "return FACTORS[0] * turned")
+    fill(copy, POSITIONS, learned, rotary)
 
     # a check of one's own does not help, in the check's cell, the answer's or utils.py
     def own_checks(cells):

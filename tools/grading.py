@@ -64,6 +64,7 @@ class Task(NamedTuple):
 
     notebook: str  # 05_layer_norm
     cells: list  # code in which the answer finds its imports, functions and classes
+    own: list  # those of these cells that are not the course's
     answer: str
     hole: str
     check: str
@@ -181,26 +182,46 @@ def verdict(names, answer, source, check, cells=()):
         if not missing or missing[1] == wanted:
             break
         wanted = missing[1]
-        run_each(assignments(wanted, cells), names)
+        assign(wanted, cells, names)
     if errors and text.startswith("not yet"):
         text += f" (before it a line of the answer failed: {errors[0]})"
     return text
 
 
+def assign(name, cells, names, before=frozenset()):
+    """Runs what these cells assign to a name, and before it to the names that this needs."""
+    before |= {name}
+    for node in assignments(name, cells):
+        for used in names_in(node, ast.Load) - names.keys() - before:
+            assign(used, cells, names, before)
+        run_each([node], names)
+
+
 def assignments(name, cells):
-    """The statements of these cells that assign to a name."""
+    """The statements of these cells that assign to a name, also inside an `if`, `with` or `try`."""
     nodes = []
     for cell in cells:
         with suppress(Exception):  # a student's cell may be anything
-            nodes += [node for node in statements(cell) if name in assigned_names(node)]
+            nodes += [node for node in statements(cell) if name in names_in(node, ast.Store)]
     return nodes
 
 
-def assigned_names(node):
-    """The names that an assignment gives a value, also two at once."""
-    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
-    return {part.id for target in targets if target for part in ast.walk(target)
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+def names_in(node, context):
+    """The names that a statement reads (ast.Load) or gives a value (ast.Store)."""
+    parts = ast.walk(node)
+    return {part.id for part in parts if isinstance(part, ast.Name) and type(part.ctx) is context}
+
+
+def verdict_in_all(task, check):
+    """The verdict where all statements of the student's own cells have run before the answer.
+
+    They may fill a list, or set an attribute, of which the answer's names say nothing.
+    """
+    names = namespace(task.notebook[3:], task.cells)
+    for cell in task.own:
+        with suppress(SyntaxError):
+            run_each([node for node in statements(cell) if not is_check(node)], names)
+    return verdict(names, task.answer, task.check, check, task.cells)
 
 
 def defined_names(source):
@@ -277,6 +298,9 @@ def work(connection, folder, tasks, refused):
                 names = namespace(task.notebook[3:], task.cells)
                 notebook = task.notebook
             text = verdict(names, task.answer, task.check, utils.check, task.cells)
+            if task.own and not text.startswith("right"):
+                again = verdict_in_all(task, utils.check)
+                text = again if again.startswith("right") else text
         except BaseException as error:  # whatever a student's code may raise
             text = f"not yet. It stopped with {type(error).__name__}: {error}"
         if refused and re.search("NameError|ModuleNotFoundError", text):
@@ -352,7 +376,7 @@ def not_importable(folder):
     """{module: why}, of the notebooks of a copy whose export cells loop or end Python."""
     refused = {}
     check = "@check('')\ndef _():\n    pass"
-    tasks = [Task(path.stem, [], "", "", check) for path in NOTEBOOKS]
+    tasks = [Task(path.stem, [], [], "", "", check) for path in NOTEBOOKS]
     # `refused` goes to each new process, too
     for task, text in zip(tasks, run_tasks(folder, tasks, refused)):
         if not text.startswith(("right", "not yet. It stopped with")):  # else it came to its end
@@ -385,6 +409,11 @@ def answers(folder, path):
             "restore the tags or the cells"
         )
     # checks import something, too
-    code = other_cells(notebook.cells) + [exercise.check for exercise in ours]
-    tasks = [Task(path.stem, code, answer, *one[:2]) for answer, one in zip(theirs, ours)]
-    return tasks, other_cells(course_cells(path, language))
+    checks = [exercise.check for exercise in ours]
+    course = other_cells(course_cells(path, language))
+    code = other_cells(notebook.cells)
+    own = [cell for cell in code if cell not in course]
+    tasks = [
+        Task(path.stem, code + checks, own, answer, *one[:2]) for answer, one in zip(theirs, ours)
+    ]
+    return tasks, course
