@@ -8,7 +8,7 @@ from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
-from engine.errors import InputError, end_at_sigterm, run_command
+from engine.errors import InputError, end_at_signals, run_command
 from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.options import parse_command
@@ -50,5 +50,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    end_at_sigterm()
+    end_at_signals()
     raise SystemExit(main())

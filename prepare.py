@@ -12,7 +12,7 @@ import tyro
 
 from engine.corpus.formats import needs_preparing
 from engine.corpus.prepare import FOLDER, prepare
-from engine.errors import end_at_sigterm, run_command
+from engine.errors import end_at_signals, run_command
 from engine.options import parse_command
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
@@ -51,5 +51,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    end_at_sigterm()
+    end_at_signals()
     raise SystemExit(main())

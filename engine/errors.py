@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import sys
+import threading
+from multiprocessing import parent_process
 
 from engine.plain_text import CONTROL, InputError
 
@@ -66,9 +68,22 @@ def status_of(command, argv):
         return tell(stopped, 128 + signal.SIGTERM)
 
 
-def end_at_sigterm():
-    """SIGTERM ends this program as Ctrl-C does: what is half written is removed."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+def end_at_signals():
+    """SIGTERM and a closed terminal end this program as Ctrl-C does: what is half written goes."""
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has not the second, and nohup lets it be ignored
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+def end_with_parent(*_):
+    """Lets this process end when the one that started it was killed."""
+
+    def follow():
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def tell(text, status):

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from engine.errors import end_with_parent
 from engine.processes import processes
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from utils import device
@@ -50,7 +51,11 @@ def load_ahead(dataset, share):
 
 
 def outlive_sigterm(_):
-    """A worker's first SIGTERM, as a cluster sends it to all, is left to the one it works for."""
+    """A worker's first SIGTERM, as a cluster sends it to all, is left to the one it works for.
+
+    With which it ends.
+    """
+    end_with_parent()
     signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 

@@ -595,8 +595,41 @@ def test_each_damaged_file_of_the_result_is_noticed(plain, tmp_path, damage):
         if damage != "missing":
             content[len(content) // 2] ^= 1
             (folder / name).write_bytes(content[: len(content) // 2 if "cut" in damage else None])
-        with pytest.raises(InputError, match="damaged. Delete this folder"):
+        with pytest.raises(InputError, match="damaged. Delete it"):
             load_prepared(folder)
+
+
+def test_a_damaged_preparation_is_not_called_done(plain, tmp_path, monkeypatch):
+    folder = shutil.copytree(plain[1], tmp_path / plain[1].name)
+    (folder / ".DS_Store").touch()  # of a file manager: it damages nothing
+    assert prepare(plain[0], SUBWORDS, output=tmp_path) == folder
+    (folder / "train" / "src.ids").unlink()
+    with pytest.raises(InputError, match="damaged. Delete it"):
+        prepare(plain[0], SUBWORDS, output=tmp_path)
+    shutil.rmtree(folder)
+    folder.touch()
+    with pytest.raises(InputError, match="damaged. Delete it"):
+        prepare(plain[0], SUBWORDS, output=tmp_path)
+
+
+def test_a_worker_that_waits_to_be_read_ends_with_its_parent(tmp_path):
+    """The first result is more than a pipe holds, and the parent never reads it."""
+    program = f"""
+import os, time
+from engine.corpus import prepare
+def large(part):
+    open("{tmp_path}/" + str(os.getpid()), "w").close()
+    return b"1" * 10**7
+results = prepare.spread(large, range(4), 2)
+next(results)
+time.sleep(1)
+os.kill(os.getpid(), 9)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE)
+    with process.stdout as printed:  # it ends when the last of the processes has closed it
+        assert select.select([printed], [], [], 60)[0] and printed.read() == b""
+    assert process.wait() == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_file_that_is_emptied_while_it_is_read_ends_no_process(plain, tmp_path):

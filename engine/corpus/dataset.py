@@ -86,17 +86,23 @@ def seal(folder):
 
 
 def sealed(folder):
-    """The files of a prepared folder, but for the seal itself."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "sha256")
+    """The files of a prepared folder, but for the seal itself and those of a file manager."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path for path in files if path.name != "sha256" and path.name[0] != ".")
+
+
+def check_prepared(folder):
+    """Raises InputError when a file is not as it was written, which takes a second for each GB."""
+    path = folder / "sha256"
+    if not path.is_file() or path.read_bytes() != digest(sealed(folder)).encode():
+        raise InputError(f"{folder}: damaged. Delete it, and it is prepared again")
 
 
 def load_prepared(folder):
     """Source tokenizer, target tokenizer, train set and dev set of a prepared folder.
 
-    Raises InputError when a file is not as it was written, which takes a second for each GB.
+    Raises InputError when a file is not as it was written.
     """
-    path = folder / "sha256"
-    if not path.exists() or path.read_bytes() != digest(sealed(folder)).encode():
-        raise InputError(f"{folder}: damaged. Delete this folder, and it is prepared again")
+    check_prepared(folder)
     sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
     return *load_tokenizers(folder), *sets

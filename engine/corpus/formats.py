@@ -3,18 +3,15 @@
 import io
 import itertools
 import json
-import os
-import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import parent_process
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine import plain_text
 from engine.corpus.pairs import parse_tsv, read_tsv
-from engine.errors import InputError
+from engine.errors import InputError, end_with_parent
 from engine.files import regular
 from engine.languages import NAMES
 from engine.plain_text import decode_line, split_lines
@@ -113,16 +110,6 @@ def check_table(path):
     """Raises an error for a table in which a value points outside its memory, or is no UTF-8."""
     for batch in table_batches(path):
         batch.validate(full=True)
-
-
-def end_with_parent():
-    """Lets this process end when the one that started it was killed."""
-
-    def follow():
-        parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def is_text(kind):

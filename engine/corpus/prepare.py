@@ -45,7 +45,7 @@ from engine.corpus.cleaning import (
     judge,
     nothing_left,
 )
-from engine.corpus.dataset import digest, load_prepared, load_tokenizers, seal
+from engine.corpus.dataset import check_prepared, digest, load_prepared, load_tokenizers, seal
 from engine.corpus.formats import (
     find_files,
     needs_preparing,
@@ -56,7 +56,7 @@ from engine.corpus.formats import (
 )
 from engine.corpus.tokenizers import make_tokenizers
 from engine.definitions import code_digest
-from engine.errors import InputError
+from engine.errors import InputError, end_with_parent
 from engine.files import write_json
 from engine.model_files import save_tokenizer, tokenizer_content
 from engine.run_config import OURS
@@ -111,6 +111,7 @@ def spread(function, parts, workers):
         num_workers=workers,
         generator=torch.Generator(),
         collate_fn=partial(attempt, function),
+        worker_init_fn=end_with_parent,
     )
     try:
         for result in loader:
@@ -297,7 +298,8 @@ def prepare(data, config, workers=None, output=None, tokenizers=None):
     `workers` processes, 1 being this one; if not given, as many as there are processors, at most 4:
     they stay below 2 GiB of memory together. `output`: PREPARED if not given. `tokenizers` of both
     sides are made from train if not given. Raises InputError, naming the file, for what is wrong
-    with the data. A second call at the same time waits for the first.
+    with the data, or with what was prepared of them. A second call at the same time waits for the
+    first.
     """
     workers = min(4, os.cpu_count() or 1) if workers is None else workers
     if workers < 1:
@@ -305,6 +307,7 @@ def prepare(data, config, workers=None, output=None, tokenizers=None):
     workers = min(workers, os.cpu_count() or 1)
     folder = Path(output or PREPARED) / fingerprint(data, config, tokenizers)
     if folder.exists():
+        check_prepared(folder)
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
