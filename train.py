@@ -1,5 +1,6 @@
 """Trains a Transformer: `python train.py --data data_small --config small --run runs/small`."""
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ import tyro
 from engine.corpus.prepare import load_data
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
+from engine.files import what_to_do, write_whole
 from engine.options import parse_command
 from engine.processes import connected, processes
 from engine.run_config import RunConfig
@@ -55,7 +57,13 @@ def plot_log(run, picture):
     records = run.read_log()
     if not records:
         raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
-    training_curves(records, clip=run.read_config().max_grad_norm)[0].figure.savefig(picture)
+    figure = training_curves(records, clip=run.read_config().max_grad_norm)[0].figure
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=picture.suffix[1:])
+    try:
+        write_whole(picture, drawn.getvalue())
+    except OSError as error:
+        raise OSError(f"{picture}: not written ({error.strerror}). {what_to_do(error)}") from None
 
 
 @connected()

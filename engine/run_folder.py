@@ -70,9 +70,18 @@ class RunFolder:
         made = self.path / "made.json"
         if Path(start).is_dir() or not (made.exists() and self.checkpoints()):
             return False
-        begun = read_json(made).get("start")
+        begun = self.start()
         weights = Path(start) / "model.safetensors"
         return bool(begun) and Path(begun["weights"]).resolve() == weights.resolve()
+
+    def start(self):
+        """What it began with, by its made.json: {"weights": PATH, "sha256": DIGEST}, or None."""
+        path = self.path / "made.json"
+        start = read_json(path).get("start")
+        texts = [start.get("weights"), start.get("sha256")] if type(start) is dict else []
+        if start is not None and [type(text) for text in texts] != [str, str]:
+            raise InputError(f"{path}: its start is no pair of weights and sha256. Is it damaged?")
+        return start
 
     def checkpoints(self):
         """The folders of its complete checkpoints, oldest first."""

@@ -28,6 +28,8 @@ def parse_record(line):
         record = json.loads(line.decode())
         numbers = [record[name] for name in record.keys() - {"samples", "time", "memory_mib"}]
         whole = record.keys() >= RECORD and type(record["step"]) is int
+        for sentence, translation in record.get("samples", ()):
+            whole = whole and type(sentence) is type(translation) is str
         return record if whole and all(map(math.isfinite, numbers)) else None
     except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
         return None

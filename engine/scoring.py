@@ -73,7 +73,11 @@ def measure(translations, references, language):
 def read_scores(run):
     """The content of the run's `scores.json`: what `keep_scores` has written."""
     path = Path(run) / "scores.json"
-    return read_json(path) if path.exists() else {}
+    scores = read_json(path) if path.exists() else {}
+    for name, entry in scores.items():
+        if type(entry) is not dict:
+            raise InputError(f"{path}: {name!r} holds no scores. Delete this entry, or the file")
+    return scores
 
 
 def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import torch
 from filelock import FileLock, Timeout
@@ -138,7 +137,7 @@ class TrainingSession:
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
-        begun = made.get("start", self.start)
+        begun = self.folder.start() if "start" in made else self.start
         if self.writes and lessons_changed(made):
             hint = "it goes on with them as they are now; --restart begins anew"
             print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
@@ -289,7 +288,7 @@ def digest_of_start(weights, path):
     """The digest of the weights that a run begins with; where they are gone, what it recorded."""
     if weights.exists():
         return weights_digest(weights)
-    return read_json(Path(path) / "made.json")["start"]["sha256"]
+    return RunFolder(path).start()["sha256"]
 
 
 def check_place(path):

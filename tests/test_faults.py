@@ -325,7 +325,9 @@ def test_a_search_that_meets_no_numbers_ends(finished_run):
 def test_lines_of_the_log_that_are_no_records(run):
     records, path = read_records(run), run / "log.jsonl"
     noise = [b"garbage}", b'\xff\xfe{"step": 1}', b'{"loss": 1.0}', b"[" * 60_000, b"[1]", b"null"]
-    for change in (dict(step="1"), dict(loss="low"), dict(loss=math.inf)):
+    changes = [dict(step="1"), dict(loss="low"), dict(loss=math.inf)]
+    changes += [dict(samples=samples) for samples in (None, [1], [["a"]], "abc", [[1, 2]])]
+    for change in changes:
         noise.append(json.dumps({**records[0], **change}).encode())
     path.write_bytes(b"\n".join([*noise, path.read_bytes()]))
     assert RunFolder(run).read_log() == records
@@ -335,6 +337,24 @@ def test_scores_are_read_before_anything_is_translated(refused, small_data, run,
     (run / "scores.json").write_text("[]")
     monkeypatch.setattr(Translator, "translate", lambda *_, **__: 1 / 0)
     refused(translate.main, ["--run", run, "--score", small_data], run / "scores.json")
+    (run / "scores.json").write_text('{"data/test 1": null}')
+    refused(translate.main, ["--run", run, "--score", small_data], "data/test 1", "no scores")
+
+
+@pytest.mark.parametrize("start", ["x", [1], 5, {"weights": "x"}, {"weights": 1, "sha256": "a"}])
+def test_a_start_that_is_none_is_refused(refused_run, refused, run, start):
+    rewrite(run / "made.json", start=start)
+    refused_run("made.json", "its start", trains=True)
+    with pytest.raises(InputError, match="its start"):
+        RunFolder(run).goes_on_without(run / "gone")
+
+
+def test_a_folder_of_data_that_may_not_be_read_says_so(refused, small_data, monkeypatch):
+    def listdir(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    refused(train.main, ["--data", small_data], "Permission denied", small_data)
 
 
 @pytest.mark.parametrize(
@@ -465,6 +485,16 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
     kept = read_tensors(kept / "model.safetensors")
     assert all(torch.equal(good[name], kept[name]) for name in good)
     assert translate.main(["--run", str(tmp_path), "Hello."]) == 0
+
+
+def test_a_picture_on_a_full_disk_keeps_the_one_that_was_there(refused, tmp_path, finished_run):
+    picture = tmp_path / "log.png"
+    options = ["--config", "tiny", "--run", finished_run, "--plot", picture]
+    assert train.main([*map(str, options)]) == 0
+    before = picture.read_bytes()
+    with full_disk(1000):
+        refused(train.main, options, picture)
+    assert picture.read_bytes() == before
 
 
 def test_an_export_on_a_full_disk_says_where_and_what_to_do(refused, tmp_path, finished_run):
