@@ -91,6 +91,8 @@ def check_fields(form):
     """
     for field in fields(form):
         value = getattr(form, field.name)
+        if not isinstance(value, int | float | str | tuple | list | NoneType):
+            check_setting(field.name, type(value), value)
         if type(value) is not type(field.default) or value != field.default:
             check_setting(field.name, field.type, value)
 

@@ -43,6 +43,12 @@ def parse_command(form, argv, program, preset=None):
     default = None
     options = dict(prog=f"python {program}")
     if preset is not None:
+        both = {field.name for field in dataclasses.fields(form)} & {
+            field.name for field in dataclasses.fields(RunConfig)
+        }
+        if both:
+            wrong = f"notebook 00 has a setting {min(both)}, and {program} has an option so called"
+            raise InputError(f"{wrong}. Give the setting another name")
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
         default = form(settings=default_settings(with_whole_paths(origin), preset))

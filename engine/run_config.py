@@ -1,6 +1,6 @@
 """All settings of a run on the disk: notebook 00's, and what only a run needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Literal
 
@@ -50,7 +50,13 @@ class RunConfig(Config):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of matrix products; auto: what is fast
 
     def __post_init__(self):
+        twice = RunConfig.__annotations__.keys() & {field.name for field in fields(Config)}
+        if twice:
+            wrong = f"{min(twice)} is a setting of engine/run_config.py and of notebook 00's Config"
+            raise InputError(f"{wrong}. Give your own another name")
         check_fields(self)
+        if self.keep == "average" and self.checkpoints < 2:
+            raise InputError("keep is average, of checkpoints 1: give checkpoints 2 or more")
         check_language("src", self.src)
         check_language("tgt", self.tgt)
         if self.src == self.tgt:

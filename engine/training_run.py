@@ -54,7 +54,8 @@ def run_training(
     if start and not gone:
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
-    make_optimizer(model, config)  # an edited lesson 14 that fails does so before an old run goes
+    # an edited lesson 14 that fails does so before an old run goes
+    check_rates(make_optimizer(model, config)[0])
     weights = Path(start) / "model.safetensors" if start else None
     with TrainingSession(run, config, source, target, restart, on_log, weights) as session:
         config = session.config  # in it the data type "auto" has become a real one
@@ -89,6 +90,12 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
     if too_long and are_ours("make_optimizer", numbers=("14",)):
         shorter = f"shortened to half of the {config.steps:,} steps"
         print(f"a warm-up of {config.warmup_steps:,} steps is {shorter}")
+
+
+def check_rates(optimizer):
+    """Raises InputError for a learning rate in a tensor, which a schedule would overwrite."""
+    if any(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups):
+        raise InputError("the learning rate of notebook 14 is a tensor. Give a number")
 
 
 def take_weights(model, start, run, config, source, target):

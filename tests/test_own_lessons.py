@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from engine import (
     definitions,
     options,
     pretrained,
+    run_config,
     training_run,
     translator,
     wrapped_loss,
@@ -64,6 +66,31 @@ def test_a_number_of_ones_own_may_be_anything_and_a_tuple_is_refused():
     assert (OwnConfig(window=0).window, OwnConfig(window=-2).window) == (0, -2)
     with pytest.raises(InputError, match="betas is .*: a run stores numbers, texts, yes or no"):
         OwnConfig(betas=(0.8, 0.9))
+
+
+def test_a_setting_of_ones_own_is_stored_and_has_a_name_of_its_own(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class WithPath(RunConfig):
+        dictionary: Path = Path("words")
+
+    with pytest.raises(InputError, match="dictionary is .*: a run stores numbers"):
+        WithPath()
+
+    @dataclasses.dataclass(frozen=True)
+    class WithOption(RunConfig):
+        device: str = "cpu"
+
+    monkeypatch.setattr(options, "RunConfig", WithOption)
+    with pytest.raises(InputError, match="notebook 00 has a setting device"):
+        parse_command(train.TrainCommand, [], "train.py", preset="small")
+
+    @dataclasses.dataclass(frozen=True)
+    class Config(run_config.Config):
+        eval_steps: int = 10
+
+    monkeypatch.setattr(run_config, "Config", Config)
+    with pytest.raises(InputError, match="eval_steps is a setting of engine/run_config.py"):
+        RunConfig()
 
 
 def test_a_setting_of_ones_own_may_have_a_former_name(monkeypatch, tmp_path):

@@ -37,7 +37,7 @@ def test_unknown_preset_names_the_known_ones():
         dict(tie_embeddings="four-way"),
         dict(schedule="cosine"), dict(src_segmentation="bytes"), dict(keep="all"), dict(tgt="en"),
         dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(max_grad_norm=0),
-        dict(dtype="float16"), dict(warmup_steps=0),
+        dict(dtype="float16"), dict(warmup_steps=0), dict(keep="average", checkpoints=1),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused_by_name(change):

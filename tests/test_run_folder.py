@@ -122,6 +122,17 @@ def test_another_optimizer_and_schedule_are_resumed(
     assert_same_run(tmp_path / "straight", tmp_path / "cut")
 
 
+def test_a_learning_rate_in_a_tensor_is_refused(small_data, tmp_path, monkeypatch):
+    def make(model, config):
+        optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(2e-3))
+        return optimizer, warmed_up(optimizer)
+
+    monkeypatch.setattr(training_run, "make_optimizer", make)
+    with pytest.raises(InputError, match="is a tensor. Give a number"):
+        run_training(small_data, CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_moments_of_a_strangers_parameter_are_refused(small_data, straight, tmp_path):
     shutil.copytree(straight, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-8")
