@@ -1,6 +1,7 @@
 """Exported folders: the same ids and translations where neither the course nor PyTorch is."""
 
 import asyncio
+import contextlib
 import copy
 import json
 import os
@@ -24,7 +25,7 @@ import onnxruntime
 import pytest
 import regex
 import torch
-from conftest import ROOT, free_port, run_python
+from conftest import ROOT, free_port, run_python, start_with_ctrl_c
 from hypothesis import given
 from libretranslatepy import LibreTranslateAPI
 from test_01_data_preparation import tricky
@@ -33,7 +34,7 @@ import export as program
 from engine.attention_maps import attention_maps
 from engine.corpus.pairs import read_tsv
 from engine.errors import InputError
-from engine.export import proof, tokenizer_files
+from engine.export import page_form, proof, tokenizer_files
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.folder import export
 from engine.export.page_form import export_page
@@ -325,6 +326,23 @@ def test_what_an_export_has_another_form_of_is_refused_by_name(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_earlier_page_goes_when_the_new_one_is_there(tmp_path, monkeypatch):
+    def rmtree(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    for name in ("page", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text(name)
+    monkeypatch.setattr(page_form.shutil, "rmtree", rmtree)
+    with pytest.raises(PermissionError):
+        page_form.replace_folder(tmp_path / "page", tmp_path / "new")
+    assert (tmp_path / "page" / "index.html").read_text() == "new"
+    monkeypatch.undo()
+    (tmp_path / "newer").mkdir()
+    page_form.replace_folder(tmp_path / "page", tmp_path / "newer")
+    assert list((tmp_path / "page").iterdir()) == []
+
+
 def exported_model(folder, name):
     """The `Model` of an exported folder's run.py."""
     program = f"import sys; sys.path.insert(0, {str(folder)!r}); from run import Model; {name}"
@@ -459,11 +477,24 @@ def service(folders, without_torch):
     assert process.wait(30) in (0, -signal.SIGTERM)
 
 
+@contextlib.contextmanager
+def ending_at_ctrl_c(process):
+    """At the end Ctrl-C is pressed, and is enough."""
+    try:
+        yield
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == "stopped\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def start(*arguments):
     """A service at a free port, as a process, and its address once it answers."""
     port = str(free_port())
     command = [sys.executable, *map(str, arguments), "--port", port]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = start_with_ctrl_c(command, stderr=subprocess.PIPE, text=True)
     address = process.stderr.readline().split()[2].removesuffix("/translate;")
     while True:
         try:
@@ -653,14 +684,11 @@ def has_ipv6():
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on this machine")
 def test_an_ipv6_address_is_served_and_named_in_brackets(folders, without_torch):
     process, address = start(folders / "ctranslate2" / "serve.py", "--host", "::1")
-    try:
+    with ending_at_ctrl_c(process):
         assert address.startswith("http://[::1]:")
         assert (
             ask(address, GOOD | {"q": "We play football."})[1]["translatedText"] == "我们踢足球。"
         )
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_a_port_that_is_taken_is_one_line(folders):

@@ -78,12 +78,24 @@ def export_page(run, out):
         write_whole(temporary / "weights.js", f"const WEIGHTS = {json.dumps(file)};\n")
         write_whole(temporary / "chinese.woff", chinese_font("".join(sorted(written))))
         check_place(out)
-        shutil.rmtree(out, ignore_errors=True)
-        temporary.rename(out)
+        replace_folder(out, temporary)
     except OSError as error:
         raise OSError(f"{out}: could not be written ({error}). {what_to_do(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def replace_folder(out, new):
+    """Puts a new folder in the place of an earlier one, which is removed when the new one is there.
+
+    Raises OSError, naming the earlier one's new name, where it cannot be removed.
+    """
+    earlier = fresh_name(out)
+    if out.exists():
+        out.rename(earlier)
+    new.rename(out)
+    if earlier.exists():
+        shutil.rmtree(earlier)
 
 
 def check_place(out):

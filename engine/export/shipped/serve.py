@@ -261,6 +261,9 @@ def main():
     except ModuleNotFoundError as error:
         print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     except Exception as error:
         print(f"error: {type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
         return 2
