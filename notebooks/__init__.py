@@ -15,6 +15,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
 MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE)  # however it is spelt
+TAKE = "Take a whole copy of it"
 
 
 class NotebookError(ImportError):
@@ -28,17 +29,23 @@ def export_cells(path):
     the mark is not its first line or is spelt otherwise.
     """
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        if "worksheets" in content:
+            hint = "Open it in JupyterLab and save it"
+            raise NotebookError(f"{path.name} has the format of 2015 (nbformat 3). {hint}")
+        cells = content["cells"]
         sources = [
             (number, cell["cell_type"], "".join(cell["source"]))
             for number, cell in enumerate(cells)
         ]
+    except OSError as error:
+        raise NotebookError(f"{path.name} cannot be read ({error.strerror}). {TAKE}") from None
     except (ValueError, LookupError, TypeError) as error:
-        hint = "Is it cut short, or does it hold the marks of a merge? Take a whole copy of it"
+        hint = f"Is it cut short, or does it hold the marks of a merge? {TAKE}"
         raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
     code = [(number, text) for number, kind, text in sources if kind == "code"]
     for number, text in code:
-        if MARK.search(text) and not text.startswith(f"{EXPORT}\n"):
+        if MARK.search(text) and text.partition("\n")[0].rstrip() != EXPORT:
             wrong = f"{path.name}, cell {number}: its mark is no first line, or spelt otherwise"
             raise NotebookError(f"{wrong}. The cell must begin with {EXPORT!r}")
     return [(number, text) for number, text in code if text.startswith(EXPORT)]
@@ -116,7 +123,7 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
                 fullname, matches[0], loader=NotebookLoader(matches[0])
             )
         names = ", ".join(file.name for file in matches) or "none"
-        raise ModuleNotFoundError(
+        raise NotebookError(
             f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}",
             name=fullname,
         )

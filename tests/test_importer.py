@@ -213,8 +213,26 @@ def test_from_any_working_directory(tmp_path):
 
 def test_missing_notebook_names_it(package):
     done = run_in(package, "-c", "import notebooks.nowhere")
-    assert "ModuleNotFoundError" in done.stderr
+    assert "NotebookError" in done.stderr
     assert "NN_nowhere.ipynb" in done.stderr
+
+
+def test_a_notebook_as_other_editors_save_it(package):
+    path = package / "03_greeting.ipynb"
+    write_notebook(path, "#| export \r\nWORD = 'hello'\r\n")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    done = run_in(package, "-c", "import notebooks.greeting as lesson; print(lesson.WORD)")
+    assert done.stdout == "hello\n", done.stderr
+
+
+def test_what_is_no_file_or_too_old_is_told_by_name(package):
+    path = package / "03_greeting.ipynb"
+    path.write_text('{"nbformat": 3, "worksheets": []}')
+    assert "nbformat 3" in run_in(package, "-c", "import notebooks.greeting").stderr
+    path.unlink()
+    path.mkdir()
+    done = run_in(package, "-c", "import notebooks.greeting")
+    assert "NotebookError: 03_greeting.ipynb cannot be read" in done.stderr
 
 
 def test_two_notebooks_of_one_name(package):

@@ -302,7 +302,8 @@ def work(connection, folder, tasks, refused):
                 again = verdict_in_all(task, utils.check)
                 text = again if again.startswith("right") else text
         except BaseException as error:  # whatever a student's code may raise
-            text = f"not yet. It stopped with {type(error).__name__}: {error}"
+            result = "not graded" if type(error).__name__ == "NotebookError" else "not yet"
+            text = f"{result}. It stopped with {type(error).__name__}: {error}"
         if refused and re.search("NameError|ModuleNotFoundError", text):
             text += f" ({'; '.join(refused.values())})"
         say(connection, text)
