@@ -20,6 +20,7 @@ from catalogue_outputs import number_patterns
 from conftest import NOTEBOOKS, ROOT, run_python
 
 from engine.definitions import without_docstrings
+from engine.errors import InputError
 from notebooks.support.words import in_language as written
 
 THREE_WORDS = re.compile("[a-z]{2,} [a-z]{2,} [a-z]{2,}")
@@ -198,6 +199,18 @@ def test_what_is_missing_is_counted_and_what_is_wrong_refused(course, monkeypatc
     entries.save(str(catalogue.path_of("xx", "page")))
     assert catalogue.main(["check", "xx"]) == 1
     assert "numbers" in capsys.readouterr().out
+    path = catalogue.path_of("xx", "page")
+    path.write_bytes(path.read_bytes() + "中".encode("gb18030"))
+    with pytest.raises(InputError, match="page.po: no catalogue in UTF-8"):
+        catalogue.check("xx")
+    (catalogue.FOLDER / "xx" / "forbidden.json").write_text('{"(": "x"}', encoding="utf-8")
+    with pytest.raises(InputError, match="forbidden.json: '\\(' is no pattern"):
+        catalogue.check("xx")
+    for language in ("../xx", "yy"):
+        with pytest.raises(SystemExit):
+            catalogue.main(["check", language])
+    assert [path.name for path in catalogue.FOLDER.iterdir()] == ["xx"]
+    assert not (catalogue.FOLDER.parent / "xx").exists()
 
 
 def test_a_changed_block_is_looked_over_and_nothing_is_lost(course):

@@ -25,8 +25,8 @@ from catalogue_faults import faults
 from catalogue_outputs import described, number_patterns, pictured, verdict
 from copies import CHANGES, changed
 
-from engine.errors import run_command
-from engine.files import write_whole
+from engine.errors import InputError, run_command
+from engine.files import read_json, write_whole
 from notebooks.support.course_map import labels
 from notebooks.support.words import in_language as written
 
@@ -169,7 +169,10 @@ def path_of(language, name):
 def read(language, name):
     """A catalogue, or an empty one."""
     path = path_of(language, name)
-    catalogue = polib.pofile(str(path)) if path.exists() else polib.POFile()
+    try:
+        catalogue = polib.pofile(str(path)) if path.exists() else polib.POFile()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path}: no catalogue in UTF-8 ({error}). Is it damaged?") from None
     catalogue.wrapwidth = 0  # a line of the file is a line of the text
     return catalogue
 
@@ -271,7 +274,14 @@ def in_language(language, name, text):
 def terms_of(language):
     """Of a language, {English term in small letters: what it may become}, and forbidden words."""
     files = (FOLDER / language / f"{name}.json" for name in ("terms", "forbidden"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in files if path.exists()]
+    terms = [read_json(path) for path in files if path.exists()]
+    for pattern in dict(*terms[1:]):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            wrong = f"{pattern!r} is no pattern ({error})"
+            raise InputError(f"{FOLDER / language / 'forbidden.json'}: {wrong}") from None
+    return terms
 
 
 def check(language):
@@ -316,6 +326,10 @@ def main(arguments=None):
     meaning = "`check` refuses blocks without a translation, and those to look over"
     parser.add_argument("--complete", action="store_true", help=meaning)
     given = parser.parse_args(arguments)
+    if not re.fullmatch("[a-z]{2,3}(_[A-Z]{2})?", given.language):
+        parser.error(f"{given.language!r}: give a language, as zh_CN")
+    if given.task == "check" and not (FOLDER / given.language).is_dir():
+        parser.error(f"{given.language} has no catalogues yet: begin with `update`")
     if given.task == "update":
         empty, fuzzy = update(given.language)
         for path, text in front_pages(given.language).items():
@@ -325,7 +339,7 @@ def main(arguments=None):
     wrong, missing = check(given.language)
     wrong += missing if given.complete else []
     state = f"{len(missing) or 'no'} blocks to translate or look over"
-    print("\n".join(wrong) or f"{given.language}: nothing is wrong, {state}")
+    print("\n".join(wrong) or f"{given.language}: {state}, nothing else is wrong")
     return 1 if wrong else 0
 
 

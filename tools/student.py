@@ -21,6 +21,7 @@ import nbformat
 from copies import CHANGES, ROOT, CopyError, changed, tracked_files
 from grading import FOLDED, tagged
 
+from engine.errors import run_command
 from engine.files import at_home
 from engine.plain_text import InputError
 
@@ -107,4 +108,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main, None))
