@@ -13,6 +13,9 @@ def test_a_widget_leaves_its_picture_or_nothing():
     bare = {WIDGET: {"model_id": "2"}, "text/plain": "Text(value='')"}
     widgets = [new_output("display_data", data) for data in (pictured, bare)]
     printed = [new_output("stream", name="stdout", text=text) for text in ("a\n", "b\n")]
+    bars = ("\r 50%|##   | 1/2 [00:01<00:01]\r100%|#####| 2/2 [00:02]\n", "\n", "UserWarning\n")
+    printed += [new_output("stream", name="stderr", text=text) for text in bars[:2]]
+    warned = new_output("stream", name="stderr", text=bars[2])
     notebook = new_notebook(cells=[new_code_cell("1", outputs=[*widgets, *printed])])
     kernel, tags = {"name": "python3", "display_name": "Python 3"}, ["nbval-ignore-output"]
     notebook.metadata |= {"widgets": {"state": {}}, "kernelspec": kernel}
@@ -23,8 +26,10 @@ def test_a_widget_leaves_its_picture_or_nothing():
     nbformat.validate(kept)
     [cell] = kept.cells
     data = [list(output.get("data", {})) for output in cell.outputs]
-    assert data == [["image/png", "text/plain"], []]
-    assert cell.outputs[1].text == "a\nb\n"
+    assert data == [["image/png", "text/plain"], []]  # no progress bar
+    assert cell.outputs[1].text == "a\nb\n" and len(cell.outputs) == 2
+    warning = new_notebook(cells=[new_code_cell("1", outputs=[warned])])
+    assert tidied(warning).cells[0].outputs == [warned]
     assert list(kept.metadata) == ["kernelspec"]
     assert cell.metadata == {"tags": tags, "jupyter": folded}
 

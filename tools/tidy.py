@@ -14,15 +14,22 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def without_widgets(notebook):
-    """The notebook with pictures instead of widgets; those that have none leave nothing."""
+    """The notebook with pictures instead of widgets, and without progress bars."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             outputs = cell.outputs
             shown = [o for o in outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
+            shown = [o for o in shown if not is_progress(o)]
             for output in shown:
                 output.get("data", {}).pop(WIDGET, None)
             cell.outputs = shown
     return notebook
+
+
+def is_progress(output):
+    """Whether it is a progress bar: it says something only while it moves."""
+    lines = output.get("text", "").replace("\r", "\n").split("\n")
+    return output.get("name") == "stderr" and all("%|" in line for line in lines if line.strip())
 
 
 def tidied(notebook):
