@@ -54,7 +54,7 @@ HIGHEST = {
 }
 
 
-FEWEST_TOKENS = 20  # of a vocabulary, control tokens counted
+FEWEST_TOKENS = 20  # of a vocabulary, special tokens counted
 
 
 def check_setting(name, kind, value):

@@ -220,6 +220,7 @@ REPLACED = {
     "add_marks",
     "length_limits",
     "next_logits",
+    "keep_rows",
     "greedy_search",
 }
 

@@ -21,7 +21,7 @@ OURS = set(
     "schedule warmup_steps learning_rate max_grad_norm seed target_first grad_accum_steps "
     "eval_steps bleu_sentences patience keep checkpoints dtype".split()
 )
-SMALLEST_SUBWORDS = 260  # tokens: every byte and the control tokens
+SMALLEST_SUBWORDS = 260  # tokens: every byte and the special tokens
 
 
 @dataclass(frozen=True)

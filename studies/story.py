@@ -5,18 +5,18 @@ import statistics
 
 from engine.attention_maps import translation_attention
 from notebooks.support.story import (
-    CLOSED,
+    MASKED,
     THINGS,
     count_right,
-    ledger,
+    logit_attribution,
     mean_cosines,
-    translate_with_closed,
+    translate_masked,
     transplant,
     variants,
     vectors_of_play,
 )
 
-ASKED = {"the piano": "弹踢", "football": "踢弹", "chess": "下踢"}  # two verbs for the ledger
+ASKED = {"the piano": "弹踢", "football": "踢弹", "chess": "下踢"}  # two verbs to compare
 
 
 def cosines(translator):
@@ -53,11 +53,11 @@ def moved(translator):
 
 
 def accounts(translator):
-    """The largest parts of three ledgers; None where the verb is not written."""
+    """The largest parts of three attributions; None where the verb is not written."""
     result = {}
     for what, (one, other) in ASKED.items():
         try:
-            account = ledger(translator, f"We play {what} every day.", one, other)
+            account = logit_attribution(translator, f"We play {what} every day.", one, other)
         except ValueError:
             result[what] = None
             continue
@@ -73,12 +73,9 @@ def story_of(translator):
     return {
         "cosines": cosines(translator),
         "looks": looked_at(translator),
-        "closed": {
-            name: [
-                count_right(what, translate_with_closed(translator, what, closed))
-                for what in THINGS
-            ]
-            for name, closed in CLOSED.items()
+        "masked": {
+            name: [count_right(what, translate_masked(translator, what, masked)) for what in THINGS]
+            for name, masked in MASKED.items()
         },
         "moved": moved(translator),
         "accounts": accounts(translator),

@@ -305,7 +305,7 @@ def test_vocabulary_counts_min_freq_and_max_size():
     assert (smallest.tokens, len(smallest)) == (["a"], 5)
 
 
-def test_control_tokens_come_from_ids_only():
+def test_special_tokens_come_from_ids_only():
     vocabulary = Vocabulary(["<eos>", "<pad>"])
     assert vocabulary.encode(["<eos>", "<pad>", "<bos>"]) == [4, 5, UNK]
     assert vocabulary.decode([BOS, 4, PAD, UNK, 5, EOS, 4]) == ["<eos>", "<pad>"]

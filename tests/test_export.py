@@ -168,7 +168,7 @@ def test_any_text_has_the_same_ids(three, kind, text):
     assert theirs.encode(text).ids == ours.encode(line)
 
 
-def test_a_token_may_be_spelt_as_a_control_token():
+def test_a_token_may_be_spelt_as_a_special_token():
     vocabulary = Vocabulary(["<eos>", "a"])
     tokenizer = Tokenizer(WordSegmenter("en"), vocabulary)
     assert names(tokenizer) == ["<pad>", "<unk>", "<bos>", "<<eos>>", "<eos>", "a"]

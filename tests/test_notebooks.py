@@ -166,7 +166,7 @@ def bound(node):
     elif isinstance(node, ast.Assign | ast.For):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for part in (part for target in targets for part in ast.walk(target)):
-            if isinstance(part, ast.Name):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 yield part.id, "value"
 
 

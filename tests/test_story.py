@@ -26,18 +26,18 @@ from notebooks.support import story
 from notebooks.support.box import load_pretrained, without_positions
 from notebooks.support.proofs import shake
 from notebooks.support.story import (
-    CLOSED,
+    MASKED,
     blocked_masks,
     count_right,
     encode_sentences,
     encoder_stages,
     encoder_vectors,
     greedy_from_memory,
-    ledger,
+    logit_attribution,
     logit_lens,
     mean_cosines,
     memory_vectors,
-    translate_with_closed,
+    translate_masked,
     transplant,
     variants,
     vectors_of_play,
@@ -102,8 +102,8 @@ def test_the_vectors_of_play_part_and_do_not_where_the_look_is_closed():
     """After the last feed-forward, over six things of one word."""
     things = ("football", "tennis", "basketball", "cards", "chess", "games")
     seen, blind = (
-        mean_cosines({one: vectors_of_play(load_pretrained(), one, closed) for one in things})
-        for closed in ((), CLOSED["encoder: none reads it"])
+        mean_cosines({one: vectors_of_play(load_pretrained(), one, masked) for one in things})
+        for masked in ((), MASKED["encoder: none attends to it"])
     )
     assert seen["input"] == pytest.approx(1, abs=1e-4)
     assert 0.7 < seen["feed-forward 3"] < 0.92 < 0.97 < blind["feed-forward 3"]
@@ -113,25 +113,25 @@ def test_masks_close_the_attention_of_some_words_to_others():
     play, ball = 5, 7
     ids = torch.tensor([[4, play, ball, 6, EOS], [play, ball, 6, EOS, PAD]])
 
-    def closed(*pairs):
+    def masked(*pairs):
         own, cross = blocked_masks(ids, play, ball, pairs)
         return own[:, 0].int().tolist(), cross[:, 0, 0].int().tolist()
 
     free = [1, 1, 1, 1, 1]
-    own, cross = closed()
+    own, cross = masked()
     assert own == [[free] * 5, [[1, 1, 1, 1, 0]] * 5]
     assert cross == [free, [1, 1, 1, 1, 0]]
     without = [1, 1, 0, 1, 1]
-    assert closed(("play", "object"))[0][0] == [free, without, free, free, free]
-    own, cross = closed(("others", "object"), ("decoder", "play"))
+    assert masked(("play", "object"))[0][0] == [free, without, free, free, free]
+    own, cross = masked(("others", "object"), ("decoder", "play"))
     assert own[0] == [without, free, free, without, without]
     assert own[1][:4] == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 0]]
     assert cross == [[1, 0, 1, 1, 1], [0, 1, 1, 1, 0]]
-    assert closed(("decoder", "object"))[1] == [without, [1, 0, 1, 1, 0]]
+    assert masked(("decoder", "object"))[1] == [without, [1, 0, 1, 1, 0]]
 
 
 def test_where_nothing_is_closed_it_writes_what_the_greedy_search_writes():
-    written = translate_with_closed(load_pretrained(), "the piano")
+    written = translate_masked(load_pretrained(), "the piano")
     assert written == load_pretrained().translate(variants("the piano"), beam_size=1)
 
 
@@ -145,21 +145,21 @@ def test_a_verb_counts_only_where_it_is_one():
 # the box: what lessons 04, 06, 08, 09, 10 and 16 show
 
 
-def right(closed):
+def right(masked):
     """Verbs and nouns right, of 168."""
-    rows = [count_right(one, translate_with_closed(load_pretrained(), one, closed))
+    rows = [count_right(one, translate_masked(load_pretrained(), one, masked))
             for one in story.THINGS]  # fmt: skip
     return [sum(part) for part in zip(*rows)]
 
 
 def test_the_verb_comes_through_play_and_the_noun_from_the_object():
-    """Notebook 09: closed pair by pair."""
-    counts = {name: right(closed) for name, closed in CLOSED.items()}
-    assert counts["nothing closed"][0] > 140
+    """Notebook 09: masked pair by pair."""
+    counts = {name: right(masked) for name, masked in MASKED.items()}
+    assert counts["nothing masked"][0] > 140
     through, past = "only through play", "only through the others"
     assert counts[through][0] > 100 and counts[past][0] < 60
-    assert counts["decoder: object hidden"][1] < 84
-    assert counts["decoder: play hidden"][1] > 150
+    assert counts["decoder: object masked"][1] < 84
+    assert counts["decoder: play masked"][1] > 150
 
 
 def test_play_takes_its_verb_along_from_the_first_attention_on_but_not_everywhere():
@@ -184,11 +184,11 @@ def test_play_takes_its_verb_along_from_the_first_attention_on_but_not_everywher
 @pytest.mark.parametrize(
     "thing, verbs, word", [("the piano", "弹踢", "play"), ("chess", "下踢", "chess")]
 )
-def test_the_ledger_balances_and_names_the_word_that_gives_most(thing, verbs, word):
+def test_the_attribution_balances_and_names_the_word_that_gives_most(thing, verbs, word):
     """Notebooks 10 and 16."""
-    account = ledger(load_pretrained(), f"We play {thing} every day.", *verbs)
+    parts = logit_attribution(load_pretrained(), f"We play {thing} every day.", *verbs)
     by_word = {}
-    for name, value in account.items():
+    for name, value in parts.items():
         if " from " in name:
             key = name.split(" from ")[1]
             by_word[key] = by_word.get(key, 0) + value
@@ -244,7 +244,7 @@ def random_translator():
 
 def test_a_sentence_that_gets_its_own_vector_stays_as_it_is(random_translator):
     sentences = variants("chess")
-    written = translate_with_closed(random_translator, "chess")
+    written = translate_masked(random_translator, "chess")
     for stage in encoder_stages(random_translator.model):
         assert transplant(random_translator, sentences, sentences, stage) == written
 
@@ -252,7 +252,7 @@ def test_a_sentence_that_gets_its_own_vector_stays_as_it_is(random_translator):
 def test_at_the_input_nothing_can_be_moved(random_translator):
     """Notebooks 02 and 03: the same row of the table, the same place."""
     givers, takers = variants("chess"), variants("football")
-    written = translate_with_closed(random_translator, "football")
+    written = translate_masked(random_translator, "football")
     assert transplant(random_translator, givers, takers, "input") == written
 
 
@@ -282,10 +282,10 @@ def test_a_moved_vector_is_all_that_changes_in_the_memory(random_translator):
         memory[row, place] = given_memory[row, given[row].tolist().index(play)]
     texts = greedy_from_memory(random_translator, memory, padding_mask(taken))
     assert transplant(random_translator, variants("chess"), variants("football")) == texts
-    assert texts != translate_with_closed(random_translator, "football")
+    assert texts != translate_masked(random_translator, "football")
 
 
-# the account
+# the parts
 
 
 def test_behind_the_last_sublayer_the_lens_shows_what_is_written(random_translator):
@@ -302,22 +302,22 @@ def test_behind_the_last_sublayer_the_lens_shows_what_is_written(random_translat
     assert lens["feed-forward 2"] == pytest.approx(expected.tolist())
 
 
-def test_the_ledger_sums_to_the_difference_of_the_logits(random_translator):
+def test_the_attribution_sums_to_the_difference_of_the_logits(random_translator):
     sentence = variants("chess")[0]
     written = random_translator.target.encode(
         random_translator.translate([sentence], beam_size=1)[0]
     )
     place = next(place for place, number in enumerate(written) if number != written[0])
     one = random_translator.target.decode([written[place]])
-    account = ledger(random_translator, sentence, one, "打")
+    parts = logit_attribution(random_translator, sentence, one, "打")
     src = encode_sentences(random_translator.source, [sentence])
     tgt = torch.tensor([[BOS, *written[:place]]])
     model = random_translator.model
     with torch.no_grad():
         logits = model(src, tgt, padding_mask(src), causal_mask(place + 1))[0, -1]
     difference = logits[written[place]] - logits[random_translator.target.encode("打")[0]]
-    assert sum(account.values()) == pytest.approx(difference.item(), abs=1e-4)
-    assert len(account) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
+    assert sum(parts.values()) == pytest.approx(difference.item(), abs=1e-4)
+    assert len(parts) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
 
 
 def test_the_weights_of_a_token_are_those_of_the_row_before_it(random_translator):
@@ -331,15 +331,15 @@ def test_the_weights_of_a_token_are_those_of_the_row_before_it(random_translator
     assert sum(weights.values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_ledger_of_a_token_that_is_not_written_is_refused(random_translator):
+def test_the_attribution_of_a_token_that_is_not_written_is_refused(random_translator):
     sentence = variants("chess")[0]
     written = random_translator.translate([sentence], beam_size=1)[0]
     other = next(token for token in "钢琴打踢弹" if token not in written)
     with pytest.raises(ValueError, match=f"without '{other}'"):
-        ledger(random_translator, sentence, other, "打")
+        logit_attribution(random_translator, sentence, other, "打")
     for one, rival in (("龘", "打"), (written[0], "龘"), ("", "打"), (written[0], "打弹")):
         with pytest.raises(ValueError, match="is not one token that the model knows"):
-            ledger(random_translator, sentence, one, rival)
+            logit_attribution(random_translator, sentence, one, rival)
 
 
 def says(english, chinese):

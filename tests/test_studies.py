@@ -124,22 +124,22 @@ def test_the_story_holds_with_every_training(row):
     measured = row["story"]
     assert measured["cosines"]["input"] > 0.999 and measured["cosines"]["feed-forward 3"] < 0.93
     assert measured["looks"]["play"] > measured["looks"]["object"]
-    right = {name: [sum(part) for part in zip(*rows)] for name, rows in measured["closed"].items()}
-    free = right["nothing closed"]
+    right = {name: [sum(part) for part in zip(*rows)] for name, rows in measured["masked"].items()}
+    free = right["nothing masked"]
     through, past = (
         right["only through play"],
         right["only through the others"],
     )
     assert through[0] > 2 * past[0] and past[0] < 0.4 * free[0]
-    assert right["decoder: object hidden"][1] < 0.5 * free[1]
+    assert right["decoder: object masked"][1] < 0.5 * free[1]
 
 
 def test_how_the_decoders_own_way_to_the_object_compares():
     """Notebook 09: about as good as the way through play in five of six trainings."""
-    rows = [row["story"]["closed"] for row in STORIES if row["corpus"] == "with"]
+    rows = [row["story"]["masked"] for row in STORIES if row["corpus"] == "with"]
     own, through = (
         [sum(verbs for verbs, _ in row[name]) for row in rows]
-        for name in ("encoder: none reads it", "only through play")
+        for name in ("encoder: none attends to it", "only through play")
     )
     assert len(rows) == 6 and sum(one > 0.9 * other for one, other in zip(own, through)) == 5
 

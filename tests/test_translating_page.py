@@ -232,7 +232,9 @@ def test_ledgers_are_those_of_the_lessons(operate, rounded):
             word = words[part["key"]] if "key" in part else ""
             name = names.get(part["part"], "{part} {layer}").format(**part | {"word": word})
             ours[name] = ours.get(name, 0) + part["amount"]
-        assert ours == pytest.approx(story.ledger(rounded, sentence, one, other), abs=1e-4)
+        assert ours == pytest.approx(
+            story.logit_attribution(rounded, sentence, one, other), abs=1e-4
+        )
         assert sum(ours.values()) == pytest.approx(account["difference"], abs=1e-4)
 
 

@@ -7,7 +7,7 @@ import sys
 from engine.definitions import edited_names, replaced_names
 from engine.errors import InputError
 from engine.plain_text import one_line
-from notebooks.data_preparation import CONTROL_TOKENS
+from notebooks.data_preparation import SPECIAL_TOKENS
 
 SENTENCES = 40
 LONG = 20  # tokens
@@ -29,7 +29,7 @@ def made_up_sentences(tokenizer, max_length):
     Some are in capitals, with digits and signs that the vocabulary may lack.
     """
     draw = random.Random(0)
-    ids = range(len(CONTROL_TOKENS), len(tokenizer))
+    ids = range(len(SPECIAL_TOKENS), len(tokenizer))
     texts = []
     for number in range(SENTENCES):
         longest = min(max_length, 100) if number % 13 == 12 else 10  # three reach the limit

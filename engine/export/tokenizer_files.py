@@ -9,7 +9,7 @@ from engine.errors import InputError
 from engine.plain_text import APOSTROPHE, INVISIBLE, one_line
 from engine.translator import quotes_of
 from notebooks.data_preparation import (
-    CONTROL_TOKENS,
+    SPECIAL_TOKENS,
     TOKEN,
     UNK,
     CharacterSegmenter,
@@ -27,9 +27,9 @@ ODD = ["He was born in 1979, wasn’t he?", "It’s 3.5kg: 1,000km at 10:30!", "
 
 
 def names(tokenizer):
-    """The names of all ids. A control token whose name a text can spell gets one more bracket."""
+    """The names of all ids. A special token whose name a text can spell gets one more bracket."""
     tokens = set(tokenizer.vocabulary.tokens)
-    control = list(CONTROL_TOKENS)
+    control = list(SPECIAL_TOKENS)
     for number in range(len(control)):
         while control[number] in tokens:
             control[number] = f"<{control[number]}>"
@@ -81,7 +81,7 @@ def word_pattern():
 
 def check_equal(tokenizer, exported):
     """Raises InputError unless both return the same ids for every token that the model knows."""
-    tokens = [tokenizer.decode([number]) for number in range(len(CONTROL_TOKENS), len(tokenizer))]
+    tokens = [tokenizer.decode([number]) for number in range(len(SPECIAL_TOKENS), len(tokenizer))]
     parts = [tokens[start : start + 50] for start in range(0, len(tokens), 50)]
     texts = [one_line(between.join(part)) for part in parts for between in ("", " ")]
     texts += [text.upper() for text in texts] + [text.title() for text in texts]

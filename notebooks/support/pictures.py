@@ -196,14 +196,14 @@ ATTENDING = [
 ALWAYS_OPEN = ("decoder", "others")
 
 
-def attention_closed(axis, closed, names, widths=None):
-    """Draws between which words attention is closed, red, and where it is open, grey.
+def attention_masked(axis, masked, names, widths=None):
+    """Draws between which words attention is masked, red, and where it is open, grey.
 
     An arrow leads from what is attended to, to who attends. `names` are those of PLACES. `widths`
     may have the pairs that are drawn, and how thick each open arrow is.
     """
     for who, whom in widths or [*ATTENDING, ALWAYS_OPEN]:
-        shut = (who, whom) in closed
+        shut = (who, whom) in masked
         shrink = (8, 10) if who == "decoder" else (20, 24)
         if (who, whom) == ALWAYS_OPEN:  # it comes from the side of both words
             shrink = (26, 38)
@@ -239,12 +239,14 @@ def token_bars(panels):
     axes[0].set_ylabel("probability")
 
 
-def account_chart(account, label):
-    """The eight largest parts of a ledger as bars, and the sum of the others below them."""
+def attribution_chart(attribution, label):
+    """The eight largest parts of a `logit_attribution` as bars, and below them the others' sum."""
     largest = 8
-    ranked = sorted(account, key=lambda name: -abs(account[name]))
-    parts = {name: account[name] for name in ranked[:largest]}
-    parts[f"{len(ranked) - largest} others together"] = sum(account[n] for n in ranked[largest:])
+    ranked = sorted(attribution, key=lambda name: -abs(attribution[name]))
+    parts = {name: attribution[name] for name in ranked[:largest]}
+    parts[f"{len(ranked) - largest} others together"] = sum(
+        attribution[n] for n in ranked[largest:]
+    )
     axis = plt.subplots(figsize=(7, 0.8 + 0.36 * len(parts)))[1]
     colours = [COLOURS["right" if value > 0 else "wrong"] for value in parts.values()]
     bars = axis.barh(list(parts), list(parts.values()), color=colours)
@@ -256,18 +258,18 @@ def account_chart(account, label):
     return axis
 
 
-def closed_chart(closed, counts, of, guess):
-    """What is right when attention is closed: a drawing, and a bar for verbs and one for nouns.
+def masked_chart(masked, counts, of, guess):
+    """What is right when attention is masked: a drawing, and a bar for verbs and one for nouns.
 
-    `closed` and `counts` have under each name the closed pairs, and how many verbs and nouns are
+    `masked` and `counts` have under each name the masked pairs, and how many verbs and nouns are
     right `of` so many; `guess` verbs are right without reading anything.
     """
     figure, axes = plt.subplots(
-        len(closed), 2, figsize=(9, 1.3 * len(closed)), width_ratios=[1, 1.4]
+        len(masked), 2, figsize=(9, 1.3 * len(masked)), width_ratios=[1, 1.4]
     )
     names = {"others": "others", "object": "piano", "play": "play", "decoder": "decoder"}
-    for (left, right), (name, pairs) in zip(axes, closed.items()):
-        attention_closed(left, pairs, names)
+    for (left, right), (name, pairs) in zip(axes, masked.items()):
+        attention_masked(left, pairs, names)
         bars = right.barh(["verbs", "nouns"], counts[name], color=[COLOURS["train"], "#999999"])
         right.bar_label(bars, padding=3)
         right.axvline(guess, color="#555555", lw=1, ls=":")

@@ -1,9 +1,9 @@
-"""The question of the course, how the model knows the verb: what is closed, moved and added up.
+"""The question of the course, how the model knows the verb: what is masked, moved and added up.
 
 All of it works on a `Translator` whose norms stand before the sublayers, as in `small`. Masks close
 attention between chosen words. `transplant` moves a vector from one sentence to another, which is
-called activation patching (Vig et al. 2020; Meng et al. 2022). `ledger` adds up what every part
-gave to a token, direct logit attribution (Elhage et al. 2021).
+called activation patching (Vig et al. 2020; Meng et al. 2022). `logit_attribution` adds up what
+every part gave to a token, direct logit attribution (Elhage et al. 2021).
 """
 
 import itertools
@@ -32,14 +32,14 @@ THINGS = {
     "chess": ("下", "棋"), "the piano": ("弹", "钢琴"), "the violin": ("拉", "小提琴"),
     "in the garden": ("玩", "花园"),
 }  # fmt: skip
-# between which words attention is closed, and what the lessons call it
-CLOSED = {
-    "nothing closed": (),
-    "encoder: only play reads the object": [("others", "object")],
-    "encoder: all but play read it": [("play", "object")],
-    "encoder: none reads it": [("others", "object"), ("play", "object")],
-    "decoder: play hidden": [("decoder", "play")],
-    "decoder: object hidden": [("decoder", "object")],
+# between which words attention is masked, and what the lessons call it
+MASKED = {
+    "nothing masked": (),
+    "encoder: only play attends to the object": [("others", "object")],
+    "encoder: all but play attend to it": [("play", "object")],
+    "encoder: none attends to it": [("others", "object"), ("play", "object")],
+    "decoder: play masked": [("decoder", "play")],
+    "decoder: object masked": [("decoder", "object")],
     "only through play": [("others", "object"), ("decoder", "object")],
     "only through the others": [("play", "object"), ("decoder", "object")],
 }
@@ -74,17 +74,17 @@ def word_ids(translator, thing):
 # masks
 
 
-def blocked_masks(ids, play, played, closed=()):
+def blocked_masks(ids, play, played, masked=()):
     """Masks for the encoder (B, 1, S, S) and for cross-attention (B, 1, 1, S), of ids (B, S).
 
-    `closed` are pairs (who, whom) between which attention is closed: who is "play", "others" or
+    `masked` are pairs (who, whom) between which attention is masked: who is "play", "others" or
     "decoder", whom "play" or "object". `play` and `played` are the ids of these two words.
     """
     src_mask = padding_mask(ids).expand(-1, -1, ids.shape[1], -1)
     cross_mask = padding_mask(ids)
     places = {"play": ids == play, "object": ids == played}
     queries = {"play": places["play"], "others": ~places["play"] & ~places["object"]}
-    for who, whom in closed:
+    for who, whom in masked:
         keys = places[whom][:, None, None, :]
         if who == "decoder":
             cross_mask = cross_mask & ~keys
@@ -94,11 +94,11 @@ def blocked_masks(ids, play, played, closed=()):
 
 
 @torch.no_grad()
-def translate_with_closed(translator, thing, closed=()):
-    """Greedy translations of the variants of `thing`, attention closed as in `blocked_masks`."""
+def translate_masked(translator, thing, masked=()):
+    """Greedy translations of the variants of `thing`, attention masked as in `blocked_masks`."""
     model = translator.model
     ids = encode_sentences(translator.source, variants(thing)).to(device_of(model))
-    src_mask, cross_mask = blocked_masks(ids, *word_ids(translator, thing), closed)
+    src_mask, cross_mask = blocked_masks(ids, *word_ids(translator, thing), masked)
     return greedy_from_memory(translator, model.encode(ids, src_mask), cross_mask)
 
 
@@ -165,14 +165,14 @@ def encoder_vectors(model, ids, src_mask):
     return vectors
 
 
-def vectors_of_play(translator, thing, closed=()):
+def vectors_of_play(translator, thing, masked=()):
     """The vectors of `play` in the variants, (B, D) for each stage of `encoder_stages`.
 
-    Attention is closed as in `blocked_masks`.
+    Attention is masked as in `blocked_masks`.
     """
     ids = encode_sentences(translator.source, variants(thing)).to(device_of(translator.model))
     play, played = word_ids(translator, thing)
-    src_mask, _ = blocked_masks(ids, play, played, closed)
+    src_mask, _ = blocked_masks(ids, play, played, masked)
     vectors = encoder_vectors(translator.model, ids, src_mask)
     return {name: stage[ids == play] for name, stage in vectors.items()}
 
@@ -326,10 +326,10 @@ def logit_lens(translator, sentence, tokens):
 
 
 @torch.no_grad()
-def verb_probability(translator, thing, closed=()):
+def verb_probability(translator, thing, masked=()):
     """The mean probability of the verb of `thing`, in the variants that are translated with it.
 
-    At the place where the translation writes the verb, attention closed as in `blocked_masks`.
+    At the place where the translation writes the verb, attention masked as in `blocked_masks`.
     """
     model = translator.model
     verb = THINGS[thing][0]
@@ -337,7 +337,7 @@ def verb_probability(translator, thing, closed=()):
     probabilities = []
     for sentence in (one for one, text in zip(variants(thing), texts) if verb in text):
         batch = before_token(translator, sentence, verb)
-        src_mask, cross_mask = blocked_masks(batch.src, *word_ids(translator, thing), closed)
+        src_mask, cross_mask = blocked_masks(batch.src, *word_ids(translator, thing), masked)
         memory = model.encode(batch.src, src_mask)
         hidden = model.decode(batch.tgt_in, memory, cross_mask, batch.tgt_mask)
         number = translator.target.encode(verb)[0]
@@ -346,7 +346,7 @@ def verb_probability(translator, thing, closed=()):
 
 
 @torch.no_grad()
-def ledger(translator, sentence, one, other):
+def logit_attribution(translator, sentence, one, other):
     """What every part of the decoder adds to the logit of `one` minus that of `other`: {part: it}.
 
     Compared where the greedy translation writes `one`. The parts are all that was added to the
@@ -366,16 +366,16 @@ def ledger(translator, sentence, one, other):
     def worth(vector):
         return ((vector - vector.mean()) / deviation * norm.weight @ direction).item()
 
-    account = {"embedding": worth(vectors["embedding"])}
+    parts = {"embedding": worth(vectors["embedding"])}
     for (_, before), (stage, after) in itertools.pairwise(vectors.items()):
-        account[stage] = worth(after - before)
+        parts[stage] = worth(after - before)
     for number in range(1, len(model.decoder.layers) + 1):
-        del account[f"cross-attention {number}"]
+        del parts[f"cross-attention {number}"]
         for word, vector in cross_attention_by_word(translator, batch, number).items():
-            account[f"cross-attention {number} from {word}"] = worth(vector)
+            parts[f"cross-attention {number} from {word}"] = worth(vector)
         bias = model.decoder.layers[number - 1].cross_attention.output.bias
-        account[f"cross-attention {number}, bias"] = worth(bias)
-    return account | {"the last norm's bias": (norm.bias @ direction).item()}
+        parts[f"cross-attention {number}, bias"] = worth(bias)
+    return parts | {"the last norm's bias": (norm.bias @ direction).item()}
 
 
 def cross_attention_by_word(translator, batch, number):

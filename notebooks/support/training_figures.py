@@ -154,15 +154,6 @@ def rates_figure(rows):
     return by_peak
 
 
-def schedules_figure(rate_of, losses):
-    """Lesson 14: the rates of four schedules over 400 steps, each with its dev loss."""
-    axes = plt.subplots(1, len(losses), figsize=(10, 2.8), sharey=True)[1]
-    for axis, (shape, loss) in zip(axes, losses.items()):
-        axis.plot(range(1, 401), [rate_of(shape, step) for step in range(1, 401)], linewidth=2)
-        axis.set(title=f"{shape}: {loss:.2f}", xlabel="step", xticks=[0, 200, 400])
-    axes[0].set_ylabel("learning rate")
-
-
 def verbs_figure():
     """Lesson 15: how many of 24 sentences have the right verb, step by step, a line a training.
 

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 WORDS = Path(__file__).with_name("words.json")  # empty in the course; see tools/catalogue.py
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 WORD = re.compile(r"[A-Za-z]{2}")
-NO_WORD = re.compile(r"<\w+>|\$[^$]*\$|\w*_\w*|True|False")  # control tokens, formulas, names
+NO_WORD = re.compile(r"<\w+>|\$[^$]*\$|\w*_\w*|True|False")  # special tokens, formulas, names
 
 
 @functools.cache
