@@ -63,7 +63,7 @@ WRONG = {
     ("15", 1): ("(loss / tokens).back", "(loss / count).back", "by the tokens of the whole"),
     ("15", 2): ("if norm > max_norm:", "if True:", "was scaled up"),
     ("16", 1): ("length_penalty(limit, alpha) <=", "length_penalty(len(tokens) + 1, alpha) <=",
-                "was its beginning left out?"),
+                "was its prefix left out?"),
     ("16", 2): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
 }  # fmt: skip
 
