@@ -43,7 +43,7 @@ def definitions(path, known=()):
                 digests[f"{name}, imported by lesson {path.name[:2]}"] = short_digest(origin)
     other = other_statements(tree)
     for own in own_modules(tree):
-        other += other_statements(ast.parse(own.read_bytes()))
+        other += other_statements(ast.parse(own_source(own)))
     if other:
         digests[OTHER + path.name[:2]] = short_digest("\n".join(other))
     return digests
@@ -112,6 +112,16 @@ def own_files(module):
     return [path for path in files if path.is_file() and path != ROOT / "notebooks" / "__init__.py"]
 
 
+def own_source(path):
+    """The code of a reader's own file, or its bytes as a text: a `try` may import what is none."""
+    code = path.read_bytes()
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError):
+        return repr(code)
+    return code
+
+
 def own_modules(tree, package="notebooks"):
     """The files of a reader's own that this code imports, also by way of one another."""
     files = {}
@@ -120,7 +130,7 @@ def own_modules(tree, package="notebooks"):
         for module in imported_modules(tree, package):
             for path in own_files(module):
                 if path not in files:
-                    files[path] = ast.parse(path.read_bytes())
+                    files[path] = ast.parse(own_source(path))
                     waiting.append((files[path], ".".join(path.parent.relative_to(ROOT).parts)))
     return list(files)
 
@@ -167,7 +177,7 @@ def code_digest(*paths):
     for path in paths:
         source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
         if path.suffix == ".ipynb":
-            parts += [bare_code(own.read_bytes()) for own in own_modules(ast.parse(source))]
+            parts += [bare_code(own_source(own)) for own in own_modules(ast.parse(source))]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

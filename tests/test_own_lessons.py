@@ -342,6 +342,15 @@ def test_a_module_of_ones_own_that_a_lesson_imports_counts(course, code, file):
     assert len(digests) == 3
 
 
+def test_a_module_of_ones_own_that_is_no_python_stops_nothing(course):
+    guarded = "try:\n    from mine import cut\nexcept Exception:\n    cut = None"
+    lesson = course(guarded, {"mine": "cut = = list"})
+    assert list(definitions.definitions(lesson)) == ["other code of lesson 01"]
+    before = definitions.code_digest(lesson)
+    course(guarded, {"mine": "cut = = dict"})
+    assert definitions.code_digest(lesson) != before
+
+
 @pytest.mark.parametrize(
     ("code", "names"),
     [
