@@ -8,6 +8,7 @@ import ast
 import grading
 import nbformat
 import pytest
+import verdicts
 from grading import NOTEBOOKS, exercises
 
 import utils
@@ -73,13 +74,13 @@ def exercise(request):
     notebook, number = request.param
     path = NOTEBOOKS[int(notebook)]
     cells = grading.other_cells(nbformat.read(path, as_version=4).cells)
-    names = grading.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
+    names = verdicts.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
     return request.param, names, exercises(path)[number - 1]
 
 
 def answer(names, code, check, capsys):
     """What the check prints about this code."""
-    grading.verdict(names, code, check, utils.check)
+    verdicts.verdict(names, code, check, utils.check)
     return capsys.readouterr().out.strip()
 
 

@@ -23,6 +23,7 @@ import grading
 import nbformat
 import pytest
 import student
+import verdicts
 from conftest import ROOT, run_python
 from grading import NOTEBOOKS, exercises
 
@@ -229,9 +230,9 @@ def test_what_would_give_a_solution_away_is_refused():
 def test_an_answer_may_use_what_another_cell_assigns(cells):
     check = "@check('Exercise 1')\ndef _():\n    assert root(9) == 3, 'wrong'"
     answer = "def root(x):\n    assert BIG\n    return ROOT(x)"
-    assert grading.verdict({"math": math}, answer, check, utils.check, cells) == "right"
+    assert verdicts.verdict({"math": math}, answer, check, utils.check, cells) == "right"
     names = {}  # without math
-    assert "is not defined" in grading.verdict(names, answer, check, utils.check, cells)
+    assert "is not defined" in verdicts.verdict(names, answer, check, utils.check, cells)
 
 
 def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp_path, capsys):
@@ -245,7 +246,7 @@ def test_a_cell_without_tags_and_an_answer_with_a_nul_are_no_errors():
     cell = nbformat.v4.new_code_cell("")
     cell.metadata["tags"] = None
     assert grading.tagged([cell], "check") == []
-    told = grading.verdict({}, "x = 1\ny = '\0'\n", "", None)
+    told = verdicts.verdict({}, "x = 1\ny = '\0'\n", "", None)
     assert told.startswith("not yet. Line 2 is no Python"), told
 
 
@@ -313,11 +314,15 @@ def test_a_filled_copy(original, tmp_path):
     other_cell = nbformat.v4.new_code_cell("%matplotlib inline\nno Python")
     edit(copy, SUBLAYER, lambda cells: cells.append(other_cell))
     # and a list that other cells fill
-    listed = nbformat.v4.new_code_cell("FACTORS = []\nFACTORS.append(1)\n1 / 0")
-    edit(copy, POSITIONS, lambda cells: cells.append(listed))
+    listed = nbformat.v4.new_code_cell("FACTORS = []\nFACTORS.append(1)\nONE = 1.0\n1 / 0")
+    again = nbformat.v4.new_code_cell("ONE = 5.0")  # behind the answer: another use of the name
+    edit(copy, POSITIONS, lambda cells: (cells.insert(1, listed), cells.append(again)))
     learned, rotary = solutions(POSITIONS)
-    rotary = rotary.replace("return turned", "return FACTORS[0] * turned")
+    rotary = rotary.replace("return turned", "return FACTORS[0] * ONE * turned")
     fill(copy, POSITIONS, learned, rotary)
+    # a cell that ends Python changes no verdict and no hint
+    ends = nbformat.v4.new_code_cell("import os\nos._exit(0)")
+    edit(copy, "04_multi_head_attention", lambda cells: cells.insert(1, ends))
 
     # a check of one's own does not help, in the check's cell, the answer's or utils.py
     def own_checks(cells):
@@ -521,5 +526,5 @@ def rms_norm(*given):
 
 
 def test_magics_that_run_their_cell_are_left_out_of_an_answer():
-    assert [node.name for node in grading.statements("%%time\ndef f():\n    return 1")] == ["f"]
-    assert grading.statements("%%html\n<b>text</b>")[0].value.func.attr == "run_cell_magic"
+    assert [node.name for node in verdicts.statements("%%time\ndef f():\n    return 1")] == ["f"]
+    assert verdicts.statements("%%html\n<b>text</b>")[0].value.func.attr == "run_cell_magic"

@@ -7,7 +7,6 @@ not against code that means harm: it runs what the students wrote with your righ
 can forge its own verdict. What comes back is text alone, as JSON.
 """
 
-import ast
 import importlib
 import importlib.abc
 import importlib.util
@@ -23,9 +22,9 @@ from functools import cache
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
-from unittest.mock import MagicMock
 
 import nbformat
+from verdicts import namespace, statements, verdict, verdict_in_all
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [
@@ -35,6 +34,7 @@ NOTEBOOKS = [
 ]
 FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
 LIMIT = 60  # seconds for one exercise, and for importing one notebook
+SECOND = 20  # seconds for an answer's second try, with all of the student's own cells
 # bytes of address space for a notebook: what the machine has, though PyTorch alone maps several GB
 MEMORY = 32 << 30
 if hasattr(os, "sysconf"):
@@ -47,6 +47,7 @@ mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
 # may not survive that.
 CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
+MORE = "and then: "  # before a verdict that a second try may better
 running = set()
 stopping = threading.Event()
 
@@ -64,7 +65,7 @@ class Task(NamedTuple):
 
     notebook: str  # 05_layer_norm
     cells: list  # code in which the answer finds its imports, functions and classes
-    own: list  # those of these cells that are not the course's
+    own: list  # those of them that are not the course's, and stand before the answer
     answer: str
     hole: str
     check: str
@@ -112,116 +113,6 @@ def other_cells(cells):
     """The code of all cells but the exercises and their checks."""
     special = tagged(cells, "exercise") + tagged(cells, "check")
     return [cell.source for cell in cells if cell.cell_type == "code" and cell not in special]
-
-
-def statements(source):
-    """A cell's statements. Magics, which are no Python, become calls of `get_ipython`."""
-    # imported here, as tools/student.py needs nothing but nbformat
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    first, _, rest = source.lstrip().partition("\n")
-    if re.match("%%(time|timeit|capture|prun)\\b", first):  # it runs the cell, too
-        source = rest
-    return ast.parse(TransformerManager().transform_cell(source)).body
-
-
-def is_check(statement):
-    """Whether this is the function of asserts that `@check(...)` runs at once."""
-    return getattr(statement, "name", "") == "_"
-
-
-def run_each(nodes, names):
-    """Runs statements one by one. One that fails is left out: the check tells if it is needed.
-
-    Returns how they failed.
-    """
-    errors = []
-    for node in nodes:
-        try:
-            exec(compile(ast.Module([node], []), "<cell>", "exec"), names)
-        except (Exception, SystemExit) as error:
-            errors.append(f"{type(error).__name__}: {error}")
-    return errors
-
-
-def namespace(module, cells):
-    """What an answer finds: its notebook's whole module, and what these cells import and define."""
-    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
-    names = {**vars(importlib.import_module(f"notebooks.{module}")), "__name__": "__main__"}
-    names |= {"get_ipython": MagicMock(), "display": print}  # magics and pictures are for Jupyter
-    for cell in cells:
-        try:
-            nodes = statements(cell)
-        except SyntaxError:
-            continue
-        run_each([node for node in nodes if isinstance(node, kinds) and not is_check(node)], names)
-    return names
-
-
-def verdict(names, answer, source, check, cells=()):
-    """What the check whose cell is `source` says about an answer; `check` is the course's own.
-
-    A name that the answer lacks is looked for among what other `cells` assign.
-    """
-    before, nul, _ = answer.partition("\0")
-    if nul:
-        number = before.count("\n") + 1
-        return f"not yet. Line {number} is no Python (it has the character NUL)"
-    try:
-        errors = run_each(statements(answer), names)
-    except SyntaxError as error:
-        line = (error.text or "").strip()
-        return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
-    names["check"] = check  # an answer may have defined one, too
-    nodes = [node for node in statements(source) if is_check(node)]
-    wanted = None
-    while True:
-        exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
-        text = str(names["_"])
-        missing = re.search(r"NameError: name '(\w+)' is not defined", text)
-        if not missing or missing[1] == wanted:
-            break
-        wanted = missing[1]
-        assign(wanted, cells, names)
-    if errors and text.startswith("not yet"):
-        text += f" (before it a line of the answer failed: {errors[0]})"
-    return text
-
-
-def assign(name, cells, names, before=frozenset()):
-    """Runs what these cells assign to a name, and before it to the names that this needs."""
-    before |= {name}
-    for node in assignments(name, cells):
-        for used in names_in(node, ast.Load) - names.keys() - before:
-            assign(used, cells, names, before)
-        run_each([node], names)
-
-
-def assignments(name, cells):
-    """The statements of these cells that assign to a name, also inside an `if`, `with` or `try`."""
-    nodes = []
-    for cell in cells:
-        with suppress(Exception):  # a student's cell may be anything
-            nodes += [node for node in statements(cell) if name in names_in(node, ast.Store)]
-    return nodes
-
-
-def names_in(node, context):
-    """The names that a statement reads (ast.Load) or gives a value (ast.Store)."""
-    parts = ast.walk(node)
-    return {part.id for part in parts if isinstance(part, ast.Name) and type(part.ctx) is context}
-
-
-def verdict_in_all(task, check):
-    """The verdict where all statements of the student's own cells have run before the answer.
-
-    They may fill a list, or set an attribute, of which the answer's names say nothing.
-    """
-    names = namespace(task.notebook[3:], task.cells)
-    for cell in task.own:
-        with suppress(SyntaxError):
-            run_each([node for node in statements(cell) if not is_check(node)], names)
-    return verdict(names, task.answer, task.check, check, task.cells)
 
 
 def defined_names(source):
@@ -298,14 +189,16 @@ def work(connection, folder, tasks, refused):
                 names = namespace(task.notebook[3:], task.cells)
                 notebook = task.notebook
             text = verdict(names, task.answer, task.check, utils.check, task.cells)
-            if task.own and not text.startswith("right"):
-                again = verdict_in_all(task, utils.check)
-                text = again if again.startswith("right") else text
         except BaseException as error:  # whatever a student's code may raise
             result = "not graded" if type(error).__name__ == "NotebookError" else "not yet"
             text = f"{result}. It stopped with {type(error).__name__}: {error}"
         if refused and re.search("NameError|ModuleNotFoundError", text):
             text += f" ({'; '.join(refused.values())})"
+        if task.own and text.startswith("not yet"):
+            say(connection, MORE + text)
+            with suppress(BaseException):  # whatever the student's other cells may raise
+                again = verdict_in_all(task, utils.check)
+                text = again if again.startswith("right") else text
         say(connection, text)
 
 
@@ -346,7 +239,15 @@ def run_tasks(folder, tasks, refused):
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
                 late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
-                yield heard(connection) if alive else late
+                text = heard(connection) if alive else late
+                if text.startswith(MORE):
+                    text = text.removeprefix(MORE)
+                    alive = connection.poll(SECOND)
+                    try:
+                        text = heard(connection) if alive else text
+                    except EOFError:  # a cell has ended Python
+                        alive = False
+                yield text
         except EOFError:
             if not alive:
                 sys.exit("grade.py: the grading process did not start; what stands above says why")
@@ -413,8 +314,10 @@ def answers(folder, path):
     checks = [exercise.check for exercise in ours]
     course = other_cells(course_cells(path, language))
     code = other_cells(notebook.cells)
-    own = [cell for cell in code if cell not in course]
-    tasks = [
-        Task(path.stem, code + checks, own, answer, *one[:2]) for answer, one in zip(theirs, ours)
-    ]
+    tasks = []
+    places = [n for n, cell in enumerate(notebook.cells) if tagged([cell], "exercise")]
+    for place, answer, exercise in zip(places, theirs, ours):
+        before = other_cells(notebook.cells[:place])
+        own = [source for source in before if source not in course]
+        tasks.append(Task(path.stem, code + checks, own, answer, *exercise[:2]))
     return tasks, course
