@@ -17,7 +17,7 @@ from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
 from engine.options import parse_command
 from engine.pretrained import default_run, tell_edited
-from engine.scoring import keep_scores, print_alpha, print_scores, score
+from engine.scoring import keep_scores, made_with, print_alpha, print_scores, score
 from engine.serving import serve_translator
 from engine.stream import translate_lines
 from engine.translator import BEAM_SIZE, Translator
@@ -66,9 +66,10 @@ def translate_command(argv):
     if command.score:
         split = command.split or "test"
         options = split, beam_size, alpha
+        made = made_with(run)
         scores, pairs, translations = score(run, command.score, *options, read_split)
         print_scores(run, split, scores, pairs, translations)
-        keep_scores(run, command.score, split, pairs, scores, beam_size, alpha)
+        keep_scores(run, made, command.score, split, pairs, scores, beam_size, alpha)
         if alpha == "auto":
             print_alpha(run)
         return 0

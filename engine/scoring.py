@@ -80,8 +80,10 @@ def read_scores(run):
     return scores
 
 
-def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
+def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
     """Writes scores beside those of other data and of other searches; not of the box.
+
+    `made` is what `made_with` gave before it was measured: a training may have gone on since.
 
     `scores.json`: {"DATA/SPLIT DIGEST": entry}. The digest is of the pairs, and an entry holds what
     was measured, when and with what, and the scores of each search.
@@ -95,7 +97,7 @@ def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
     data = Path(data).resolve().name
     key = f"{data}/{split} {digest}"
     about = {"data": data, "split": split, "pairs": len(pairs)}
-    about |= {"time": now(), "torch": torch.__version__, "made_with": made_with(run)}
+    about |= {"time": now(), "torch": torch.__version__, "made_with": made}
     path = Path(run).resolve() / "scores.json"
     lock = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
     with FileLock(Path(tempfile.gettempdir()) / f"scores-{lock}.lock"):  # two may end at once

@@ -33,6 +33,7 @@ from engine.model_files import (
 from engine.options import parse_command
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
+from engine.scoring import made_with
 from engine.session import TrainingSession
 from engine.training_run import run_training
 from engine.translator import Translator
@@ -460,11 +461,16 @@ def test_scores_are_printed_and_then_kept_beside_the_others(capsys, small_data, 
     def print_meanwhile(*arguments):
         print_scores(*arguments)
         write_json(run / "scores.json", {"dev": {"by": "another process"}})
+        with (run / "config.json").open("a") as file:  # a training that goes on
+            file.write("\n")
 
+    before = made_with(run)
     argv = ["--run", str(run), "--score", str(small_data), "--beam-size", "1"]
     monkeypatch.setattr(translate, "print_scores", print_meanwhile)
     assert translate.main(argv) == 0
-    first, second = json.loads((run / "scores.json").read_text())
+    scores = json.loads((run / "scores.json").read_text())
+    first, second = scores
+    assert scores[second]["made_with"] == before != made_with(run)
     assert (first, second.split()[0]) == ("dev", f"{small_data.name}/test")
     output = capsys.readouterr().out
     assert "\ngreedy  BLEU" in output and "\nbeam" not in output

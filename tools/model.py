@@ -21,7 +21,7 @@ from engine.files import file_digest, read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
-from engine.scoring import keep_scores, score
+from engine.scoring import keep_scores, made_with, score
 from utils import ROOT
 
 DATA = ROOT / "data_small"
@@ -55,7 +55,7 @@ def make_model(run):
     scores, pairs, _ = score(new, DATA)
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine
-    keep_scores(new, DATA, "test", pairs, scores, beam_size=4)
+    keep_scores(new, made_with(new), DATA, "test", pairs, scores, beam_size=4)
     write_json(new / "breaks.json", {"rows": measure_breaks(new)})
     BOX.mkdir(exist_ok=True)
     for path in new.iterdir():
