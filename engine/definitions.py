@@ -42,8 +42,8 @@ def definitions(path, known=()):
             for name, origin in imported_names(node, known):
                 digests[f"{name}, imported by lesson {path.name[:2]}"] = short_digest(origin)
     other = other_statements(tree)
-    for own in own_modules(tree):
-        other += other_statements(ast.parse(own_source(own)))
+    for own in own_modules(tree).values():
+        other += other_statements(own)
     if other:
         digests[OTHER + path.name[:2]] = short_digest("\n".join(other))
     return digests
@@ -63,9 +63,11 @@ def defined_names(node):
     """The names that a statement defines or assigns to, if it does nothing else."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
-    if isinstance(node, ast.Assign) and all(isinstance(one, ast.Name) for one in node.targets):
-        return [target.id for target in node.targets]
-    return []
+    if not isinstance(node, ast.Assign):
+        return []
+    inside = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.value))
+    plain = all(isinstance(target, ast.Name) for target in node.targets) and not inside
+    return [target.id for target in node.targets] if plain else []
 
 
 def defined_text(node):
@@ -109,12 +111,15 @@ def own_files(module):
         return []
     places = [ROOT.joinpath(*parts[: count + 1]) for count in range(len(parts))]
     files = [path for place in places for path in (place / "__init__.py", place.with_suffix(".py"))]
-    return [path for path in files if path.is_file() and path != ROOT / "notebooks" / "__init__.py"]
+    if parts[0] == "notebooks" and len(parts) > 1:
+        files += FOLDER.glob(f"[0-9][0-9]_{parts[1]}.ipynb")
+    ours = {ROOT / "notebooks" / "__init__.py", *lessons()}
+    return [path for path in files if path.is_file() and path not in ours]
 
 
 def own_source(path):
     """The code of a reader's own file, or its bytes as a text: a `try` may import what is none."""
-    code = path.read_bytes()
+    code = notebook_source(path) if path.suffix == ".ipynb" else path.read_bytes()
     try:
         ast.parse(code)
     except (SyntaxError, ValueError):
@@ -123,7 +128,7 @@ def own_source(path):
 
 
 def own_modules(tree, package="notebooks"):
-    """The files of a reader's own that this code imports, also by way of one another."""
+    """The trees of a reader's own files that this code imports, also by way of one another."""
     files = {}
     waiting = [(tree, package)]
     for tree, package in waiting:  # which grows
@@ -132,7 +137,7 @@ def own_modules(tree, package="notebooks"):
                 if path not in files:
                     files[path] = ast.parse(own_source(path))
                     waiting.append((files[path], ".".join(path.parent.relative_to(ROOT).parts)))
-    return list(files)
+    return files
 
 
 def imported_modules(tree, package):
@@ -177,7 +182,8 @@ def code_digest(*paths):
     for path in paths:
         source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
         if path.suffix == ".ipynb":
-            parts += [bare_code(own_source(own)) for own in own_modules(ast.parse(source))]
+            own = own_modules(ast.parse(source)).values()
+            parts += [ast.unparse(without_docstrings(tree)) for tree in own]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -237,12 +243,10 @@ REPLACED = {
 
 def replaced_names():
     """The edited definitions that an exported program would not follow, their names."""
-    names = [
-        name
-        for name in edited_names(("01", "10"))
-        if name.partition(", ")[0] in REPLACED or name.startswith(OTHER)
-    ]
-    return names + [name for name in edited_names(("16",)) if name != "bleu"]
+    names = [name for name in edited_names() if name.startswith(OTHER)]  # may patch any of them
+    names += [name for name in edited_names(("01", "10")) if name.partition(", ")[0] in REPLACED]
+    names += [name for name in edited_names(("16",)) if name != "bleu"]
+    return list(dict.fromkeys(names))
 
 
 def tell_unused(instead, *names):

@@ -135,13 +135,14 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
 
 def test_edits_that_no_export_follows_have_names(monkeypatch):
     edited = {"01": ["TOKEN", "Vocabulary"], "10": ["Generator", "next_logits"]}
-    edited["16"] = ["bleu", "ALPHA"]
+    edited |= {"11": ["make_model", "other code of lesson 11"], "16": ["bleu", "ALPHA"]}
 
-    def names(numbers):
+    def names(numbers=edited):
         return [name for number in numbers for name in edited[number]]
 
     monkeypatch.setattr(definitions, "edited_names", names)
-    assert definitions.replaced_names() == ["Vocabulary", "next_logits", "ALPHA"]
+    other = "other code of lesson 11"
+    assert definitions.replaced_names() == [other, "Vocabulary", "next_logits", "ALPHA"]
 
 
 @pytest.mark.parametrize(

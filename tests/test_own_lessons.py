@@ -314,6 +314,10 @@ def course(tmp_path, monkeypatch):
             path = tmp_path / f"{name}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
+            if name.startswith("notebooks/17_"):
+                cell["source"] = f"#| export\n{text}"
+                notebook = json.dumps({"cells": [cell]})
+                path.rename(path.with_suffix(".ipynb")).write_text(notebook, encoding="utf-8")
         return lesson
 
     return write
@@ -329,6 +333,7 @@ def course(tmp_path, monkeypatch):
         ("import package.words", "package/words"),
         ("from .near import cut", "notebooks/near"),
         ("import notebooks.near", "notebooks/near"),
+        ("from notebooks.more import cut", "notebooks/17_more"),
         ("def cut():\n    from between import cut", "mine"),
     ],
 )
@@ -358,6 +363,8 @@ def test_a_module_of_ones_own_that_is_no_python_stops_nothing(course):
         ("import mine", ["other code of lesson 01"]),
         ("import package", ["other code of lesson 01"]),
         ("import notebooks.near", ["other code of lesson 01"]),
+        ("import notebooks.more", ["other code of lesson 01"]),
+        ("longer = (cut := str.split)", ["other code of lesson 01"]),
         ("from .near import cut", ["cut, imported by lesson 01", "other code of lesson 01"]),
         ("from mine import cut", ["cut, imported by lesson 01"]),
         ("cut = tokenize = str.split", ["cut", "tokenize"]),
@@ -367,6 +374,7 @@ def test_a_module_of_ones_own_that_is_no_python_stops_nothing(course):
 def test_however_a_definition_is_replaced_it_is_seen(course, code, names):
     patch = "import notebooks.loss\nnotebooks.loss.bleu = len"
     files = {"mine": '"""Ours."""\ncut = list', "package/__init__": "", "notebooks/near": patch}
+    files["notebooks/17_more"] = patch
     lesson = course(code, files)
     assert sorted(definitions.definitions(lesson)) == sorted(names)
 
