@@ -603,9 +603,12 @@ def test_a_damaged_preparation_is_not_called_done(plain, tmp_path, monkeypatch):
     folder = shutil.copytree(plain[1], tmp_path / plain[1].name)
     (folder / ".DS_Store").touch()  # of a file manager: it damages nothing
     assert prepare(plain[0], SUBWORDS, output=tmp_path) == folder
-    (folder / "train" / "src.ids").unlink()
-    with pytest.raises(InputError, match="damaged. Delete it"):
-        prepare(plain[0], SUBWORDS, output=tmp_path)
+    for name, damaged in (("train", "trainx"), ("train/src.ids", "train/.src.ids")):
+        (folder / name).rename(folder / damaged)
+        with pytest.raises(InputError, match="damaged. Delete it"):
+            prepare(plain[0], SUBWORDS, output=tmp_path)
+        (folder / damaged).rename(folder / name)
+    assert prepare(plain[0], SUBWORDS, output=tmp_path) == folder
     shutil.rmtree(folder)
     folder.touch()
     with pytest.raises(InputError, match="damaged. Delete it"):

@@ -81,20 +81,21 @@ def digest(paths):
 
 
 def seal(folder):
-    """Writes the SHA-256 of all files of a folder into one more file of it."""
-    (folder / "sha256").write_text(digest(sealed(folder)))
+    """Writes the SHA-256 of all files of a folder, and their names, into one more file of it."""
+    (folder / "sha256").write_text(sealed(folder), encoding="utf-8")
 
 
 def sealed(folder):
-    """The files of a prepared folder, but for the seal itself and those of a file manager."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted(path for path in files if path.name != "sha256" and path.name[0] != ".")
+    """What the seal of a prepared folder holds, all files but itself and a file manager's."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = [path for path in files if path.name != "sha256" and path.name[0] != "."]
+    return "\n".join([digest(files), *(path.relative_to(folder).as_posix() for path in files)])
 
 
 def check_prepared(folder):
     """Raises InputError when a file is not as it was written, which takes a second for each GB."""
     path = folder / "sha256"
-    if not path.is_file() or path.read_bytes() != digest(sealed(folder)).encode():
+    if not path.is_file() or path.read_bytes() != sealed(folder).encode():
         raise InputError(f"{folder}: damaged. Delete it, and it is prepared again")
 
 
