@@ -14,7 +14,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
-MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE)  # however it is spelt
+# however it is spelt: with a bar in any line; as the first also with more behind it, or no bar
+MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE | re.IGNORECASE)
+FIRST = re.compile(r"\s*#\s*(\|\s*export.*|exports?i?)\s*$", re.IGNORECASE)
 TAKE = "Take a whole copy of it"
 
 
@@ -45,7 +47,8 @@ def export_cells(path):
         raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
     code = [(number, text) for number, kind, text in sources if kind == "code"]
     for number, text in code:
-        if MARK.search(text) and text.partition("\n")[0].rstrip() != EXPORT:
+        first = text.partition("\n")[0]
+        if first.rstrip() != EXPORT and (FIRST.match(first) or MARK.search(text)):
             wrong = f"{path.name}, cell {number}: its mark is no first line, or spelt otherwise"
             raise NotebookError(f"{wrong}. The cell must begin with {EXPORT!r}")
     return [(number, text) for number, text in code if text.startswith(EXPORT)]

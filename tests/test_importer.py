@@ -225,6 +225,13 @@ def test_a_notebook_as_other_editors_save_it(package):
     assert done.stdout == "hello\n", done.stderr
 
 
+@pytest.mark.parametrize("mark", ["#| Export", "#|export", "#export", "# exports", "#|exporti"])
+def test_a_mark_that_is_spelt_otherwise_is_refused(package, mark):
+    write_notebook(package / "03_greeting.ipynb", f"{mark}\nWORD = 'hello'")
+    done = run_in(package, "-c", "import notebooks.greeting")
+    assert "The cell must begin with '#| export'" in done.stderr
+
+
 def test_what_is_no_file_or_too_old_is_told_by_name(package):
     path = package / "03_greeting.ipynb"
     path.write_text('{"nbformat": 3, "worksheets": []}')
