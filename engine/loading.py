@@ -46,14 +46,14 @@ def load_ahead(dataset, share):
         num_workers=number,
         persistent_workers=number > 0,
         pin_memory=number > 0,
-        worker_init_fn=outlive_sigterm,
+        worker_init_fn=begin_worker,
     )
 
 
-def outlive_sigterm(_):
-    """A worker's first SIGTERM, as a cluster sends it to all, is left to the one it works for.
+def begin_worker(_):
+    """A worker ends with the process that it works for, to which it leaves its first SIGTERM.
 
-    With which it ends.
+    A cluster sends that to all.
     """
     end_with_parent()
     signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))

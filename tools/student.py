@@ -17,11 +17,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+if __name__ == "__main__":
+    from engine.errors import end_at_signals, run_command  # first: Ctrl-C is one line from here
+
 import nbformat
 from copies import CHANGES, ROOT, CopyError, changed, tracked_files
 from grading import FOLDED, tagged
 
-from engine.errors import run_command
 from engine.files import at_home
 from engine.plain_text import InputError
 
@@ -108,4 +110,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    end_at_signals()
     sys.exit(run_command(main, None))

@@ -29,11 +29,11 @@ ODD = ["He was born in 1979, wasn’t he?", "It’s 3.5kg: 1,000km at 10:30!", "
 def names(tokenizer):
     """The names of all ids. A special token whose name a text can spell gets one more bracket."""
     tokens = set(tokenizer.vocabulary.tokens)
-    control = list(SPECIAL_TOKENS)
-    for number in range(len(control)):
-        while control[number] in tokens:
-            control[number] = f"<{control[number]}>"
-    return control + tokenizer.vocabulary.tokens
+    special = list(SPECIAL_TOKENS)
+    for number in range(len(special)):
+        while special[number] in tokens:
+            special[number] = f"<{special[number]}>"
+    return special + tokenizer.vocabulary.tokens
 
 
 def export_tokenizer(tokenizer, reads):

@@ -1,6 +1,6 @@
 """The question of the course, how the model knows the verb: what is masked, moved and added up.
 
-All of it works on a `Translator` whose norms stand before the sublayers, as in `small`. Masks close
+All of it works on a `Translator` whose norms stand before the sublayers, as in `small`. Masks block
 attention between chosen words. `transplant` moves a vector from one sentence to another, which is
 called activation patching (Vig et al. 2020; Meng et al. 2022). `logit_attribution` adds up what
 every part gave to a token, direct logit attribution (Elhage et al. 2021).
