@@ -242,6 +242,13 @@ def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["student", "grade"])
+def test_ctrl_c_while_a_tool_imports_is_one_line(tmp_path, name):
+    (tmp_path / "nbformat.py").write_text("raise KeyboardInterrupt")
+    done = run_python(ROOT / "tools" / f"{name}.py", PYTHONPATH=str(tmp_path))
+    assert done.stderr == "stopped\n" and done.returncode != 0
+
+
 def test_a_cell_without_tags_and_an_answer_with_a_nul_are_no_errors():
     cell = nbformat.v4.new_code_cell("")
     cell.metadata["tags"] = None

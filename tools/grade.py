@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 if __name__ == "__main__":  # a grading process imports the student's `notebooks`
-    from engine.errors import run_command  # first: Ctrl-C is one line from here
+    from engine.errors import run_command
+    from engine.startup import print_error
+
+    sys.excepthook = print_error  # before PyTorch, which takes a moment: Ctrl-C is one line
 
 from grading import (
     NOTEBOOKS,

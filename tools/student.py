@@ -18,7 +18,10 @@ from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":
-    from engine.errors import end_at_signals, run_command  # first: Ctrl-C is one line from here
+    from engine.errors import end_at_signals, run_command
+    from engine.startup import print_error
+
+    sys.excepthook = print_error  # before nbformat, which takes a moment: Ctrl-C is one line
 
 import nbformat
 from copies import CHANGES, ROOT, CopyError, changed, tracked_files
