@@ -4,7 +4,7 @@ import re
 import sys
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Literal, Union, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import InputError
 
@@ -87,14 +87,15 @@ def check_setting(name, kind, value):
 def check_fields(form):
     """Raises InputError for the first field of a dataclass whose value it cannot have.
 
-    A default can be had, whatever it is: the field may be the reader's own.
+    A default can be had, if it can be stored: the field may be the reader's own.
     """
+    kinds = get_type_hints(type(form))  # also where they are written as texts
     for field in fields(form):
         value = getattr(form, field.name)
-        if not isinstance(value, int | float | str | tuple | list | NoneType):
+        if not isinstance(value, int | float | str | NoneType):
             check_setting(field.name, type(value), value)
         if type(value) is not type(field.default) or value != field.default:
-            check_setting(field.name, field.type, value)
+            check_setting(field.name, kinds[field.name], value)
 
 
 # codes of three letters whose script and scoring go by the one of two letters

@@ -3,7 +3,10 @@
 import ast
 import functools
 import hashlib
+import importlib.util
 import sys
+import sysconfig
+from pathlib import Path
 
 from engine.files import read_json
 from notebooks import FOLDER, export_cells
@@ -18,6 +21,11 @@ WITH_OTHER_FORMS = (*TRANSLATING, "13")
 RECORDED = (*WITH_OTHER_FORMS, "14")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
+# where the code of libraries is: beside PyTorch, and Python's own
+LIBRARIES = (
+    str(Path(importlib.util.find_spec("torch").origin).parents[1]),
+    sysconfig.get_paths()["stdlib"],
+)
 # by their names: a reader's copies and notebooks of his own, beside them, are none
 LESSONS = (
     "setup data_preparation input_embedding positional_encoding multi_head_attention layer_norm "
@@ -184,6 +192,7 @@ def code_digest(*paths):
         if path.suffix == ".ipynb":
             own = own_modules(ast.parse(source)).values()
             parts += [ast.unparse(without_docstrings(tree)) for tree in own]
+            parts += [patch.read_text(encoding="utf-8") for patch in patches(path).values()]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -204,8 +213,14 @@ def all_definitions(numbers=RECORDED):
     return {path.stem: definitions(path) for path in lessons(numbers)}
 
 
-@functools.cache
 def edited_names(numbers=TRANSLATING):
+    """What these lessons define otherwise than the course, or hold patched: names."""
+    patched = (name for path in lessons(numbers) for name in patches(path))
+    return list(dict.fromkeys([*changed_names(numbers), *patched]))
+
+
+@functools.cache
+def changed_names(numbers):
     """What is defined in these lessons otherwise than in the course, is new or missing: names."""
     ours = read_json(DEFINITIONS)
     names = []
@@ -215,6 +230,26 @@ def edited_names(numbers=TRANSLATING):
         changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
         names += dict.fromkeys(changed)
     return names
+
+
+def patches(path):
+    """{name: file} of a lesson's definitions that run code of another file of a reader's own.
+
+    Asked of the module itself, if it is imported: whoever put the code there, and however.
+    """
+    module = vars(sys.modules.get(f"notebooks.{path.stem[3:]}", object))
+    if module.get("__file__") != str(path):
+        return {}
+    names = ast.parse(notebook_source(path)).body
+    files = {}
+    for name in [name for node in names for name in defined_names(node) if name in module]:
+        members = vars(module[name]) if isinstance(module[name], type) else {name: module[name]}
+        for member in members.values():
+            member = getattr(member, "__func__", getattr(member, "fget", member))
+            file = getattr(getattr(member, "__code__", None), "co_filename", str(path))
+            if file != str(path) and not file.startswith(("<", *LIBRARIES)):
+                files[name] = Path(file)
+    return files
 
 
 def are_ours(*names, numbers=WITH_OTHER_FORMS):

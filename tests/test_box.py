@@ -89,15 +89,15 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
     monkeypatch.setattr(definitions, "FOLDER", course / "notebooks")
     (lesson,) = (course / "notebooks").glob("16_*.ipynb")
     shutil.copy(lesson, lesson.with_name("16_translation-Copy1.ipynb"))
-    definitions.edited_names.cache_clear()
+    definitions.changed_names.cache_clear()
     assert definitions.edited_names() == []
     text = lesson.read_text(encoding="utf-8")
     lesson.write_text(text.replace("LOOKAHEAD = 5 ", "LOOKAHEAD = 6 "), encoding="utf-8")
-    definitions.edited_names.cache_clear()
+    definitions.changed_names.cache_clear()
     assert definitions.edited_names() == ["LOOKAHEAD"]
     other = text.replace("LOOKAHEAD = 5 ", "if True:\\n    LOOKAHEAD = 6 ")
     lesson.write_text(other, encoding="utf-8")
-    definitions.edited_names.cache_clear()
+    definitions.changed_names.cache_clear()
     definitions.edited_names(definitions.RECORDED)
     assert definitions.edited_names() == ["other code of lesson 16", "LOOKAHEAD"]
     assert not definitions.are_ours("MultiHeadAttention")  # which that code may have patched
@@ -108,7 +108,7 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
     text = lesson.read_text(encoding="utf-8")
     imported = text.replace("from notebooks.encoder import Encoder", "from mine import Encoder")
     lesson.write_text(imported, encoding="utf-8")
-    definitions.edited_names.cache_clear()
+    definitions.changed_names.cache_clear()
     assert definitions.edited_names() == ["Encoder, imported by lesson 10"]
     assert definitions.are_ours("Decoder") and not definitions.are_ours("Encoder")
     # a name of the lesson from Python's library, a module of one's own, and what is neither
@@ -126,11 +126,11 @@ def test_edits_are_seen_in_constants_and_copies_of_a_lesson_are_none(course, mon
         )
         assert imported != text
         lesson.write_text(imported, encoding="utf-8")
-        definitions.edited_names.cache_clear()
+        definitions.changed_names.cache_clear()
         assert definitions.edited_names() == names
         assert definitions.replaced_names() == names
     lesson.write_text(text, encoding="utf-8")
-    definitions.edited_names.cache_clear()
+    definitions.changed_names.cache_clear()
 
 
 def test_edits_that_no_export_follows_have_names(monkeypatch):

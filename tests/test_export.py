@@ -295,8 +295,13 @@ def write_small(folder, adapt=lambda model: None):
 
 
 def test_an_edited_search_is_refused(tmp_path, monkeypatch):
-    """Each form has a search of its own, which follows no edit."""
+    """Each form has a search of its own, which follows no edit: if no name tells, its texts do."""
     small = write_small(tmp_path / "small")
+    monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
+    with pytest.raises(InputError, match="follows no edit of length_penalty"):
+        export(BOX, tmp_path / "onnx", "onnx")
+    unseen = pytest.MonkeyPatch()
+    unseen.setattr(proof, "replaced_names", list)
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
     with pytest.raises(InputError, match="would translate"):
         export(BOX, tmp_path / "onnx", "onnx")
@@ -313,6 +318,7 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no form for|does not translate"):
         export(small, tmp_path / "onnx", "onnx")
     monkeypatch.undo()
+    unseen.undo()
     assert list(tmp_path.iterdir()) == [small]
 
 
