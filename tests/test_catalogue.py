@@ -372,3 +372,10 @@ def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
     message = capsys.readouterr().out
     assert re.search(r"05_layer_norm.*1.*right", message), message
     assert re.search(r"05_layer_norm.*2.*not yet.*[\u4e00-\u9fff]{4}", message), message
+
+
+def test_a_copy_says_how_many_blocks_stay_english(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(student, "write_copy", lambda *_: None)
+    monkeypatch.setattr(catalogue, "check", lambda _: ([], ["05_layer_norm: A: not translated"]))
+    assert student.main([str(tmp_path / "x"), "--language", "zh_CN"]) == 0
+    assert "1 blocks stay English, as 05_layer_norm" in capsys.readouterr().err

@@ -100,9 +100,13 @@ def main(arguments=None):
     try:
         out = at_home(options.out)
         if options.language:
-            from catalogue import in_language  # which needs polib
+            from catalogue import check, in_language  # which needs polib
 
             write_copy(out, partial(in_language, options.language))
+            _, missing = check(options.language)
+            if missing:
+                begin = f"student.py: {len(missing)} blocks stay English, as {missing[0]}"
+                print(f"{begin}. Look into translations/{options.language}", file=sys.stderr)
         else:
             write_copy(out)
     except (CopyError, InputError) as error:
