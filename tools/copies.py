@@ -53,7 +53,6 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"; nobody has run the tests on one yet: `TEST_DEVICE=mps make test-device`", ""),
     ],
     "data_small/README.md": [(r" \(`make first-words`\)", "")],
-    "notebooks/01_data_preparation.ipynb": [("`make first-words`", "a program of the course")],
     "notebooks/11_make_model.ipynb": [("`make ablation`", "A program of the course")],
     "notebooks/12_label_smoothing.ipynb": [("`make first-words`", "A program of the course")],
     "notebooks/09_decoder.ipynb": [("`make first-words`", "a program of the course")],
@@ -63,7 +62,7 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         ("`make verbs`", "a program of the course"),
         ("`make sentences` trains", "A program of the course trains"),
     ],
-    "notebooks/00_setup.ipynb": [(r" The solution is folded; open it when you have tried\.", "")],
+    "notebooks/00_setup.ipynb": [(r" The solution is folded\.", "")],
 }
 
 
