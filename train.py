@@ -74,7 +74,8 @@ def train_with(command):
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         default = RunConfig.preset(command.config)
-        if command.restart or command.tracker or command.settings != default:
+        more = command.restart or command.tracker or command.data != ROOT / "data_small"
+        if more or command.settings != default:
             raise InputError("--plot draws, and trains nothing: leave the training's options out")
         plot_log(run, command.plot)
         return 0

@@ -63,12 +63,9 @@ def find_checkpoints(folder):
     return sorted(step_folders(folder), key=step_of)
 
 
-def at_evaluations(folder, config):
-    """Those made at evaluations: not where a run was stopped in between."""
-    every = config.eval_steps
-    last = config.steps
-    steps = [(checkpoint, step_of(checkpoint)) for checkpoint in find_checkpoints(folder)]
-    return [checkpoint for checkpoint, step in steps if step % every == 0 or step == last]
+def at_evaluations(folder, evaluated):
+    """Those made at evaluations, at these steps: not where a run was stopped in between."""
+    return [one for one in find_checkpoints(folder) if step_of(one) in evaluated]
 
 
 def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
@@ -95,9 +92,13 @@ def moments(model, optimizer):
     names = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {}
     for parameter, state in optimizer.state.items():
+        if parameter not in names:
+            wrong = f"the optimizer of notebook 14 keeps {parameter!r}, which is of no parameter"
+            raise InputError(f"{wrong}. Keep it in the parameters' groups")
         for key, value in state.items():
             if value is not None:
-                tensors[f"{names[parameter]}.{key}"] = torch.as_tensor(value, dtype=torch.float32)
+                kind = None if isinstance(value, torch.Tensor) else torch.float32
+                tensors[f"{names[parameter]}.{key}"] = torch.as_tensor(value, dtype=kind)
     return {**tensors, "count": torch.tensor(float(len(tensors)))}
 
 
@@ -106,20 +107,41 @@ def schedule(optimizer, scheduler):
 
     A scheduler may move more of a group than its learning rate, as OneCycleLR does.
     """
+    return {
+        "kinds": [type(optimizer).__name__, type(scheduler).__name__],
+        "scheduler": scheduler.state_dict(),
+        "groups": groups_of(optimizer),
+        "begun": getattr(optimizer, "begun", groups_of(optimizer)),
+    }
+
+
+def groups_of(optimizer):
+    """What its groups of parameters hold besides them, as a file holds it."""
     groups = [
         {key: value for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
     ]
-    return {
-        "kinds": [type(optimizer).__name__, type(scheduler).__name__],
-        "scheduler": scheduler.state_dict(),
-        "groups": json.loads(json.dumps(groups, default=float)),
-    }
+    return json.loads(json.dumps(groups, default=float))
 
 
-def drop_old(folder, config):
+def check_schedule(optimizer, scheduler):
+    """Raises InputError, before anything is trained, for what no checkpoint could hold.
+
+    Notes what notebook 14 has made, since an optimizer may count in its groups.
+    """
+    if any(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups):
+        raise InputError("the learning rate of notebook 14 is a tensor. Give a number")
+    try:
+        optimizer.begun = groups_of(optimizer)
+        json.dumps(scheduler.state_dict())
+    except TypeError as error:
+        wrong = f"a run cannot store the schedule of notebook 14 ({error})"
+        raise InputError(f"{wrong}. Give it functions and numbers") from None
+
+
+def drop_old(folder, config, evaluated):
     """Keeps the newest, and the last `Config.checkpoints` that were made at evaluations."""
-    newest = at_evaluations(folder, config)[-config.checkpoints :]
+    newest = at_evaluations(folder, evaluated)[-config.checkpoints :]
     for old in find_checkpoints(folder)[:-1]:
         if old not in newest:  # renamed first: half a folder must not count as a checkpoint
             shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
@@ -179,18 +201,21 @@ def load_schedule(path, optimizer, scheduler):
             wrong = f"{theirs} wrote it, and notebook 14 makes {now} now"
             raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
         groups = stored["groups"]
+        begun = stored.get("begun", groups)
         same = stored["scheduler"].keys() == ours["scheduler"].keys()
-        alike = [group.keys() for group in groups] == [group.keys() for group in ours["groups"]]
-        if not same or not alike or not all(isfinite(float(group["lr"])) for group in groups):
+        alike = [group.keys() for group in begun] == [group.keys() for group in ours["begun"]]
+        whole = [group.keys() >= first.keys() for group, first in zip(groups, begun, strict=True)]
+        rates = [isfinite(float(group["lr"])) for group in groups]
+        if not (same and alike and all(whole + rates)):
             raise ValueError
-        check_numbers(path, groups, optimizer, scheduler)
+        check_numbers(path, begun, optimizer, scheduler)
         scheduler.load_state_dict(with_numbers(stored["scheduler"]))
     except (ValueError, TypeError, LookupError, AttributeError):
         hint = "Take a whole copy of it, or train again with --restart"
         raise InputError(f"{path}: damaged. {hint}") from None
     for group, values in zip(optimizer.param_groups, groups):
         for key, value in values.items():
-            group[key] = tuple(value) if isinstance(group[key], tuple) else value
+            group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
 
 
 def check_numbers(path, groups, optimizer, scheduler):
@@ -215,11 +240,11 @@ def with_numbers(value):
     return {int(key) if counted else key: with_numbers(part) for key, part in value.items()}
 
 
-def average(folder, config, weights):
+def average(folder, config, weights, evaluated):
     """The mean of weights with those of the other checkpoints kept (the paper, section 6.1)."""
     means = {name: tensor.detach().cpu().double() for name, tensor in weights.items()}
     kinds = {name: tensor.dtype for name, tensor in weights.items()}
-    others = at_evaluations(folder, config)[::-1][: config.checkpoints - 1]
+    others = at_evaluations(folder, evaluated)[::-1][: config.checkpoints - 1]
     for other in others:
         for name, tensor in read_tensors(other / "model.safetensors").items():
             means[name] += tensor

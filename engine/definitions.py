@@ -17,8 +17,8 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 # the lessons that translating uses; with the loss those of which production has other forms; and
 # with the schedule those whose options depend on them
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
-WITH_OTHER_FORMS = (*TRANSLATING, "13")
-RECORDED = (*WITH_OTHER_FORMS, "14")
+WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
+RECORDED = (*WITH_OTHER_FORMS, "14", "15")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own
@@ -113,16 +113,29 @@ def other_statements(tree):
 
 
 def own_files(module):
-    """The files of a reader's own, in the course's folder, that importing this module runs."""
+    """The files of a reader's own, of the course's folder or another, that importing it runs."""
     parts = module.split(".")
-    if parts[0] in ("engine", "utils"):
+    if parts[0] in ("engine", "utils", ""):
         return []
-    places = [ROOT.joinpath(*parts[: count + 1]) for count in range(len(parts))]
+    folder = folder_of(parts[0])
+    places = [folder.joinpath(*parts[: count + 1]) for count in range(len(parts))]
     files = [path for place in places for path in (place / "__init__.py", place.with_suffix(".py"))]
     if parts[0] == "notebooks" and len(parts) > 1:
         files += FOLDER.glob(f"[0-9][0-9]_{parts[1]}.ipynb")
     ours = {ROOT / "notebooks" / "__init__.py", *lessons()}
     return [path for path in files if path.is_file() and path not in ours]
+
+
+def folder_of(name):
+    """Where a module of a reader's own is: the course's folder, or that where Python finds it."""
+    ours = [ROOT / name, ROOT / f"{name}.py"]
+    if name in sys.builtin_module_names or any(path.exists() for path in ours):
+        return ROOT
+    spec = importlib.util.find_spec(name) if name not in sys.stdlib_module_names else None
+    origin = getattr(spec, "origin", None) or ""
+    if not origin.endswith(".py") or origin.startswith(LIBRARIES):
+        return ROOT
+    return Path(origin).parents[1 if spec.submodule_search_locations else 0]
 
 
 def own_source(path):
@@ -144,7 +157,11 @@ def own_modules(tree, package="notebooks"):
             for path in own_files(module):
                 if path not in files:
                     files[path] = ast.parse(own_source(path))
-                    waiting.append((files[path], ".".join(path.parent.relative_to(ROOT).parts)))
+                    inside = path.is_relative_to(ROOT)
+                    folder = path.parent.relative_to(
+                        ROOT if inside else folder_of(module.partition(".")[0])
+                    )
+                    waiting.append((files[path], ".".join(folder.parts)))
     return files
 
 
@@ -193,8 +210,17 @@ def code_digest(*paths):
             own = own_modules(ast.parse(source)).values()
             parts += [ast.unparse(without_docstrings(tree)) for tree in own]
             parts += [patch.read_text(encoding="utf-8") for patch in patches(path).values()]
+            parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in named_files(source)]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def named_files(source):
+    """The files that texts in the code name, as a dictionary of a reader's own that it reads."""
+    constants = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    texts = (node.value for node in constants if isinstance(node.value, str))
+    short = (text for text in texts if len(text) < 200 and text.isprintable())
+    return [Path(text) for text in dict.fromkeys(short) if Path(text).is_file()]
 
 
 def lessons_changed(made):

@@ -1,7 +1,8 @@
 """How a run gets its batches: from a position on, each process its share, ahead of time."""
 
+import random
 import signal
-from itertools import islice
+from itertools import count
 
 import numpy as np
 import torch
@@ -21,7 +22,8 @@ def workers():
 class Share(Sampler):
     """This process's share of the rows of each batch, but for the first `start` batches.
 
-    So batches do not depend on the number of processes. A share may be empty.
+    So batches do not depend on the number of processes. A share may be empty. A sampler or a data
+    set of a reader's own, which draws random numbers, draws the same ones in a resumed run.
     """
 
     def __init__(self, sampler, start=0):
@@ -30,8 +32,16 @@ class Share(Sampler):
 
     def __iter__(self):
         here = processes()
-        for rows in islice(self.sampler, self.start, None):
-            yield rows[here.process_index :: here.num_processes]
+        epoch = vars(self.sampler).get("seed", 0), self.sampler.epoch
+        batches = iter(self.sampler)
+        for number in count():
+            seed_numbers(*epoch, 2 * number)  # for the sampler
+            rows = next(batches, None)
+            if rows is None:
+                return
+            if number >= self.start:
+                seed_numbers(*epoch, 2 * number + 1)  # for the data set
+                yield rows[here.process_index :: here.num_processes]
 
     def __len__(self):
         return len(self.sampler) - self.start
@@ -81,5 +91,12 @@ def batches_in_order(dataset, config):
 
 def seed_step(seed, step):
     """Makes the random numbers of a step depend on the seed, the step and the process only."""
-    sequence = np.random.SeedSequence((seed, step, processes().process_index))
-    torch.manual_seed(int(sequence.generate_state(1)[0]))
+    seed_numbers(seed, step, processes().process_index)
+
+
+def seed_numbers(*numbers):
+    """Makes all random numbers that follow, of any library, depend on these numbers only."""
+    state = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+    random.seed(state)
+    np.random.seed(state)
+    torch.manual_seed(state)

@@ -5,6 +5,7 @@ Files are written whole or not at all. What is read is checked, since it may be 
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import safetensors.torch
@@ -40,6 +41,10 @@ def check_storable(tokenizer):
     """Raises InputError for a tokenizer, of an edited lesson 01, that could not be read back."""
     content = tokenizer_content(tokenizer)
     kind = type(tokenizer.segmenter)
+    twice = [token for token, count in Counter(content["tokens"]).items() if count > 1]
+    if twice:
+        hint = "Let each token stand there once"
+        raise InputError(f"lesson 01: the vocabulary holds {twice[0]!r} twice. {hint}")
     try:
         restored = tokenizer_from(content)
         for part in ("segmenter", "vocabulary", None):

@@ -10,6 +10,19 @@ from engine.files import read_json
 from engine.run_folder import BOX, RunFolder, is_the_box
 from utils import ROOT
 
+# what lesson 01 defines and no translation needs, which reads with a cache and without masks
+TRAINING_ONLY = {
+    "Batch",
+    "Padded",
+    "causal_mask",
+    "encode_pairs",
+    "make_dataloader",
+    "make_tokenizers",
+    "read_pairs",
+    "TokenBatchSampler",
+    "TranslationDataset",
+}
+
 
 def default_run():
     """What is translated with where no run is named: runs/small if it is finished, else the box.
@@ -33,8 +46,12 @@ def your_version(names):
 def tell_edited(run):
     """Says on stderr where the lessons are others than those that the weights were trained with."""
     if is_the_box(run):
-        if edited := edited_names():
-            print(your_version(edited), file=sys.stderr)
+        edited = edited_names()
+        used = [name for name in edited if name not in TRAINING_ONLY]
+        if used:
+            print(your_version(used), file=sys.stderr)
+        if unused := [name for name in edited if name in TRAINING_ONLY]:
+            print(f"edited, and used in training only: {', '.join(unused)}", file=sys.stderr)
         return
     with suppress(InputError):  # none there: a stranger's folder
         if lessons_changed(read_json(Path(run) / "made.json")):

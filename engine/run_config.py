@@ -78,4 +78,7 @@ class RunConfig(Config):
         """The preset of that name, one of notebook 00's. Raises InputError for others."""
         if name not in PRESETS:
             raise InputError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
-        return cls(**PRESETS[name], **RUN_PRESETS.get(name, {}))
+        values = {**RUN_PRESETS.get(name, {}), **PRESETS[name]}
+        for unknown in values.keys() - {field.name for field in fields(cls)}:
+            raise InputError(f"preset {name} of notebook 00 sets {unknown}, which is no setting")
+        return cls(**values)

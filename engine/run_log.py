@@ -92,11 +92,16 @@ class Log:
 
     def record(self, progress, write, **more):
         """One record over the steps since the last, with further entries from an evaluation."""
-        loss = float(self.loss / self.tokens)
         tokens = int(self.tokens)
+        if tokens:
+            loss = float(self.loss / self.tokens)
+        elif more:  # an edited loop evaluates twice, or before the first step
+            loss = self.records[-1]["loss"] if self.records else more["dev_loss"]
+        else:
+            return
         if not more:  # the steps end where a GPU has done what `loss` waited for
             self.until = time.perf_counter()
-        seconds = self.until - self.began
+        seconds = self.until - self.began or 1e-9  # no step, no time
         self.check_numbers(progress.step, loss, more.get("dev_loss", 0))
         record = {
             "step": progress.step,

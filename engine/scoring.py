@@ -2,8 +2,10 @@
 
 import hashlib
 import math
+import os
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import sacrebleu
@@ -15,10 +17,10 @@ from engine.checks import check_name
 from engine.corpus.pairs import read_tsv
 from engine.definitions import TRANSLATING, code_digest, lessons
 from engine.errors import InputError
-from engine.files import file_digest, read_json, write_json
+from engine.files import read_json, write_json
 from engine.model_files import weights_digest
 from engine.plain_text import one_line
-from engine.run_folder import RunFolder, is_the_box
+from engine.run_folder import RunFolder, Search, is_the_box, search_digest
 from engine.run_log import now
 from engine.translator import ALPHA, BEAM_SIZE, Translator
 from notebooks.translation import bleu
@@ -45,7 +47,7 @@ def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None, read=read_ts
     pairs = read(data, split, translator.config)
     if alpha == "auto":
         alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
-        write_json(Path(run) / "search.json", {"alpha": alpha})
+        write_json(Path(run) / "search.json", asdict(Search(alpha, search_digest())))
     sources, references = (list(side) for side in zip(*pairs))
     for name, size in {"greedy": 1, **({"beam": beam_size} if beam_size > 1 else {})}.items():
         began = time.perf_counter()
@@ -99,8 +101,8 @@ def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
     about = {"data": data, "split": split, "pairs": len(pairs)}
     about |= {"time": now(), "torch": torch.__version__, "made_with": made}
     path = Path(run).resolve() / "scores.json"
-    lock = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
-    with FileLock(Path(tempfile.gettempdir()) / f"scores-{lock}.lock"):  # two may end at once
+    user = os.getuid() if hasattr(os, "getuid") else ""  # another's lock cannot be taken
+    with FileLock(Path(tempfile.gettempdir()) / f"scores-{user}.lock"):  # two may end at once
         every = read_scores(run)
         before = every.get(key, {})
         if before.get("made_with") != about["made_with"]:  # other weights or code: other scores
@@ -110,9 +112,9 @@ def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
 
 def made_with(run):
     """A digest of a run's weights and settings, and of the lessons that translate."""
-    weights, settings = (Path(run) / name for name in ("model.safetensors", "config.json"))
-    code = code_digest(*lessons(TRANSLATING))
-    parts = weights_digest(weights), file_digest(settings), code
+    settings = repr(asdict(RunFolder(run).read_config()))  # new ones of lesson 00, too
+    weights = weights_digest(Path(run) / "model.safetensors")
+    parts = weights, settings, code_digest(*lessons(TRANSLATING))
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
 
 

@@ -243,6 +243,8 @@ class TrainingSession:
     def log(self, **more):
         """One record over the steps since the last, with further entries from an evaluation."""
         self.log_file.record(self.progress, self.writes, **more)
+        if not self.records:
+            return
         record = self.records[-1]
         status = f"loss {record['loss']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
         self.bar.set_postfix_str(status)
@@ -256,11 +258,16 @@ class TrainingSession:
         if self.writes and (better or self.config.keep != "best"):
             weights = weights_of(model)
             if self.config.keep == "average":
-                weights = checkpoints.average(self.checkpoints, self.config, weights)
+                evaluated = self.evaluated()
+                weights = checkpoints.average(self.checkpoints, self.config, weights, evaluated)
             path = self.folder.path / "model.safetensors"
             write_tensors(path, weights, dtype=self.config.dtype, made_for=self.made_for)
             # a length penalty that was chosen for other weights
             (self.folder.path / "search.json").unlink(missing_ok=True)
+
+    def evaluated(self):
+        """The steps after which the model was evaluated."""
+        return {record["step"] for record in self.records if "dev_loss" in record}
 
     def save(self, model, optimizer, scheduler):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
@@ -272,7 +279,7 @@ class TrainingSession:
         if self.writes:
             parts = model, optimizer, scheduler, progress, self.made_for
             checkpoints.save_checkpoint(self.checkpoints, *parts)
-            checkpoints.drop_old(self.checkpoints, self.config)
+            checkpoints.drop_old(self.checkpoints, self.config, self.evaluated())
         wait_for_all()  # for the first one, until it is written
         log.pause()
 

@@ -1,6 +1,7 @@
 """A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
 
 import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
+from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
 from engine.definitions import are_ours
@@ -55,7 +57,7 @@ def run_training(
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
     # an edited lesson 14 that fails does so before an old run goes
-    check_rates(make_optimizer(model, config)[0])
+    check_schedule(*make_optimizer(model, config))
     weights = Path(start) / "model.safetensors" if start else None
     with TrainingSession(run, config, source, target, restart, on_log, weights) as session:
         config = session.config  # in it the data type "auto" has become a real one
@@ -90,12 +92,6 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
     if too_long and are_ours("make_optimizer", numbers=("14",)):
         shorter = f"shortened to half of the {config.steps:,} steps"
         print(f"a warm-up of {config.warmup_steps:,} steps is {shorter}")
-
-
-def check_rates(optimizer):
-    """Raises InputError for a learning rate in a tensor, which a schedule would overwrite."""
-    if any(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups):
-        raise InputError("the learning rate of notebook 14 is a tensor. Give a number")
 
 
 def take_weights(model, start, run, config, source, target):
@@ -190,20 +186,39 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     """
     config = session.config
     criterion = LabelSmoothing(config.label_smoothing)
+    if any(True for _ in criterion.state_dict()):
+        wrong = "notebook 12's LabelSmoothing has parameters or buffers, which no checkpoint holds"
+        raise InputError(f"{wrong}. Put them into the model")
+    plain = settings_of(criterion)
     compiled = use_fast_forms(model, criterion, config)
     optimizer, scheduler = make_optimizer(model, config)
+    check_schedule(optimizer, scheduler)
     session.resume(model, optimizer, scheduler, train_set, dev_set)
     batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
     run = Run(session, model, optimizer, scheduler, train_set, dev_set, measure)
     with session.going(compiled):
-        train(run, batch_loss, optimizer, scheduler, config)
+        try:
+            train(run, batch_loss, optimizer, scheduler, config)
+        finally:
+            if session.writes and settings_of(criterion) != plain:
+                changed = "notebook 12's LabelSmoothing has changed while it trained"
+                print(f"{changed}: a run that goes on begins with a new one", file=sys.stderr)
+        if session.progress.step >= config.steps and not session.progress.finished:
+            run.evaluate()  # an edited loop has not, and a run without weights is lost
+            run.save()
     return session.records
+
+
+def settings_of(criterion):
+    """What a criterion of a reader's own may count in, as a text."""
+    own = {name: value for name, value in vars(criterion).items() if name[0] != "_"}
+    return repr({**own, "training": None})
 
 
 def mean_loss(model, dataset, config):
     """Notebook 13's `evaluate` on a whole data set, by all processes together."""
     batch_loss = WrappedLoss(model, LabelSmoothing(0), config)
-    return evaluate(batch_loss, batches_in_order(dataset, config))
+    return float(evaluate(batch_loss, batches_in_order(dataset, config)))
 
 
 def sample_of(dataset, count):

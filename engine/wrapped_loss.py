@@ -65,7 +65,7 @@ def forward_is_ours(model):
 
     So it is in the course's `Transformer` and `BatchLoss`. An edited one is called as a whole.
     """
-    whole = are_ours("Transformer", "BatchLoss", "Generator")
+    whole = are_ours("Transformer", "BatchLoss", "Generator", "LabelSmoothing")
     return type(model).forward is Transformer.forward and whole
 
 

@@ -45,6 +45,10 @@ def export_cells(path):
     except (ValueError, LookupError, TypeError) as error:
         hint = f"Is it cut short, or does it hold the marks of a merge? {TAKE}"
         raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
+    for number, kind, text in sources:
+        if kind != "code" and text.startswith(EXPORT):
+            wrong = f"{path.name}, cell {number}: begins with {EXPORT!r}, and is no code cell"
+            raise NotebookError(f"{wrong}. In JupyterLab select it and press Y")
     code = [(number, text) for number, kind, text in sources if kind == "code"]
     for number, text in code:
         first = text.partition("\n")[0]

@@ -53,7 +53,7 @@ WRONG = {
                 "each of the 8 layers adds two changes"),
     ("12", 1): ("[:, PAD + 1 :].log_softmax(dim=-1)", ".log_softmax(dim=-1)[:, PAD + 1 :]",
                 "is right, not"),
-    ("12", 2): ("(sure * 10).long()", "(sure * 10).round().long()", "the bins are 0 to 0.1"),
+    ("12", 2): ("(sure * 10).long()", "(sure * 5).long()", "there are ten bins"),
     ("13", 1): ("[BOS, *ids] for ids in sentences])",
                 "[BOS, *ids, EOS] for ids in sentences])[:, :-1]", "cut each row"),
     ("13", 2): ("batch_loss(part)", "batch_loss(part); total = _", "weighs small parts too much"),

@@ -6,6 +6,7 @@ Faulty notebooks are made in a folder of their own with a copy of the importer.
 import ast
 import graphlib
 import inspect
+import json
 import platform
 import shutil
 import sys
@@ -230,6 +231,15 @@ def test_a_mark_that_is_spelt_otherwise_is_refused(package, mark):
     write_notebook(package / "03_greeting.ipynb", f"{mark}\nWORD = 'hello'")
     done = run_in(package, "-c", "import notebooks.greeting")
     assert "The cell must begin with '#| export'" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_an_export_cell_that_became_text_is_refused(package, kind):
+    """By one key in Jupyter: M or R."""
+    cell = {"cell_type": kind, "source": "#| export\nx = 1", "metadata": {}}
+    (package / "02_other.ipynb").write_text(json.dumps({"cells": [cell]}))
+    with pytest.raises(notebooks.NotebookError, match="is no code cell. In JupyterLab select it"):
+        notebooks.export_cells(package / "02_other.ipynb")
 
 
 def test_what_is_no_file_or_too_old_is_told_by_name(package):

@@ -33,6 +33,7 @@ from engine.model_files import check_storable, weights_digest
 from engine.options import parse_command
 from engine.pretrained import BOX
 from engine.run_config import OURS, RunConfig
+from engine.run_folder import RunFolder
 from engine.training_run import run_training, take_weights
 from notebooks import data_preparation
 from notebooks.data_preparation import EOS, Batch, WordSegmenter
@@ -294,6 +295,7 @@ def test_a_loop_that_does_not_evaluate_ends_with_its_steps(small_data, tmp_path,
     monkeypatch.setattr(training_run, "train", train)
     run_training(small_data, replace(TINY, steps=5, warmup_steps=2), tmp_path)
     assert steps == [1, 2, 3, 4, 5]
+    assert RunFolder(tmp_path).is_finished() and (tmp_path / "model.safetensors").exists()
 
 
 def test_a_batch_whose_rows_share_a_mask_is_split():

@@ -213,8 +213,12 @@ def shown(run, translator):
 
 
 def compared_sentences(translator, examples):
-    """What both compute: the examples, and rows of tokens, more than 40 texts."""
-    return examples + made_up_sentences(translator.source, min(30, translator.config.max_length))
+    """What both compute: the examples, and rows of tokens, more than 40 texts, some very long."""
+    short, long = (
+        made_up_sentences(translator.source, min(longest, translator.config.max_length))
+        for longest in (30, 60)
+    )
+    return examples + short + long[12::13]
 
 
 def page():

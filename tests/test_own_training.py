@@ -1,0 +1,241 @@
+"""What edited lessons draw and keep: a resumed run goes on with it, or one line says so."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, read_records
+from torch import nn
+
+import train
+from engine import loading, pretrained, run_config, run_folder, training_run
+from engine.checkpoints import (
+    Progress,
+    check_schedule,
+    load_checkpoint,
+    moments,
+    save_checkpoint,
+)
+from engine.definitions import code_digest
+from engine.errors import InputError
+from engine.loading import endless_batches
+from engine.model_files import check_storable
+from engine.pretrained import BOX, tell_edited
+from engine.run_folder import RunFolder, search_digest
+from engine.scoring import made_with
+from engine.training_run import run_training
+from engine.wrapped_loss import forward_is_ours
+from notebooks import label_smoothing
+from notebooks.data_preparation import (
+    CharacterSegmenter,
+    TokenBatchSampler,
+    Tokenizer,
+    TranslationDataset,
+    Vocabulary,
+)
+from notebooks.label_smoothing import LabelSmoothing
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+from notebooks.training import train_step
+
+SHORT = replace(TINY, steps=6, eval_steps=3, warmup_steps=2, batch_tokens=200)
+DRAWS = {  # numbers from 0 to 1, by any library
+    "PyTorch": lambda: torch.rand(1).item(),
+    "NumPy": lambda: np.random.random(),  # noqa: NPY002
+    "Python": random.random,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_sampler_and_a_data_set_that_draw_do_the_same_when_resumed(monkeypatch, draw):
+    class Sampler(TokenBatchSampler):
+        def __iter__(self):
+            for rows in sorted(super().__iter__(), key=lambda _: draw()):
+                yield rows[: 1 + int(9 * draw())]  # in each batch, too
+
+    class Data(TranslationDataset):
+        def __getitem__(self, number):
+            source, target = super().__getitem__(number)
+            return [token if draw() > 0.5 else 1 for token in source], target
+
+    monkeypatch.setattr(loading, "TokenBatchSampler", Sampler)
+    tokenizer = Tokenizer(CharacterSegmenter(), Vocabulary("abcdefgh"))
+    pairs = [("abcdefgh"[row % 5 :] * 3, "abc") for row in range(40)]
+    data = Data(pairs, tokenizer, tokenizer, 60)
+    straight = endless_batches(data, SHORT, Progress())
+    for _ in range(3):
+        _, position = next(straight)
+    epoch, used = position
+    resumed = endless_batches(data, SHORT, Progress(epoch=epoch, batch=used))
+    for _ in range(6):  # into the next epochs
+        draw()  # a step draws, too
+        (one, _), (other, _) = next(straight), next(resumed)
+        assert torch.equal(one.src, other.src)
+
+
+class Counting(torch.optim.SGD):
+    """Counts its steps in its group, and keeps a moment in another type."""
+
+    def step(self, closure=None):
+        super().step(closure)
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+            for parameter in group["params"]:
+                self.state[parameter]["kept"] = torch.ones(1, dtype=torch.float64) / 3
+
+
+def counting(model):
+    """A new one with its schedule, noted as `train_in` does."""
+    optimizer = Counting(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
+    check_schedule(optimizer, scheduler)
+    return optimizer, scheduler
+
+
+def test_an_optimizer_that_counts_in_its_groups_goes_on(tmp_path):
+    model = make_model(TINY, 30, 30)
+    optimizer, scheduler = counting(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    save_checkpoint(tmp_path, model, optimizer, scheduler, Progress(step=1), "x")
+    resumed, schedule = counting(model)
+    load_checkpoint(tmp_path / "step-1", model, resumed, schedule, "x")
+    assert resumed.param_groups[0]["count"] == 1
+    for parameter in model.parameters():
+        kept = resumed.state[parameter]["kept"]
+        assert kept.dtype == torch.float64 and torch.equal(kept, optimizer.state[parameter]["kept"])
+
+
+def test_what_no_checkpoint_could_hold_is_refused_before_it_trains():
+    model = make_model(TINY, 30, 30)
+    optimizer, scheduler = counting(model)
+    scheduler.lr_lambdas = []
+    scheduler.state_dict = lambda: {"rate": torch.ones(1)}
+    with pytest.raises(InputError, match="cannot store the schedule of notebook 14"):
+        check_schedule(optimizer, scheduler)
+    optimizer.state["step"] = 0
+    with pytest.raises(InputError, match="keeps 'step', which is of no parameter"):
+        moments(model, optimizer)
+
+
+def test_a_loss_with_state_is_refused_or_told(monkeypatch, small_data, tmp_path, capsys):
+    class Annealed(LabelSmoothing):
+        calls = 0
+
+        def forward(self, logits, targets):
+            self.calls += 1
+            return super().forward(logits, targets)
+
+    monkeypatch.setattr(training_run, "LabelSmoothing", Annealed)
+    run_training(small_data, SHORT, tmp_path / "counting")
+    assert "LabelSmoothing has changed while it trained" in capsys.readouterr().err
+
+    class Learned(LabelSmoothing):
+        def __init__(self, smoothing):
+            super().__init__(smoothing)
+            self.weight = nn.Parameter(torch.ones(1))
+
+    monkeypatch.setattr(training_run, "LabelSmoothing", Learned)
+    with pytest.raises(InputError, match="has parameters or buffers"):
+        run_training(small_data, SHORT, tmp_path / "learned")
+
+
+def loop(evaluate_at, log_at=()):
+    """An edited `train` that evaluates after these steps, and logs after those."""
+
+    def train(run, batch_loss, optimizer, scheduler, config):
+        if 0 in evaluate_at:
+            run.evaluate()
+        for step, batch in run.batches():
+            loss, count, norm = train_step(batch_loss, batch, optimizer, 1.0)
+            run.add(loss, count, norm, 0.1)
+            if step in evaluate_at:
+                run.evaluate()
+                run.save()
+            if step in log_at:
+                run.log()
+
+    return train
+
+
+def test_the_mean_is_of_the_checkpoints_that_were_evaluated(monkeypatch, small_data, tmp_path):
+    monkeypatch.setattr(training_run, "train", loop((2, 4, 6)))
+    config = replace(SHORT, keep="average", checkpoints=3)
+    run_training(small_data, config, tmp_path)
+    names = [path.name for path in RunFolder(tmp_path).checkpoints()]
+    assert names == ["step-2", "step-4", "step-6"]
+
+
+def test_evaluating_before_the_first_step_and_logging_twice_is_no_error(
+    monkeypatch, small_data, tmp_path
+):
+    monkeypatch.setattr(training_run, "train", loop((0, 3, 6), log_at=(3,)))
+    run_training(small_data, SHORT, tmp_path)
+    assert [record["step"] for record in read_records(tmp_path)] == [0, 3, 6]
+
+
+def test_a_loss_that_is_edited_gets_whole_batches(monkeypatch):
+    model = make_model(TINY, 30, 30)
+    assert forward_is_ours(model)
+    monkeypatch.setattr(label_smoothing.LabelSmoothing, "forward", lambda *_: None)
+    assert not forward_is_ours(model)
+
+
+def test_scores_and_alphas_belong_to_settings_and_searches(
+    monkeypatch, finished_run, tmp_path, capsys
+):
+    before = made_with(finished_run)
+    config = RunFolder(finished_run).read_config()
+    monkeypatch.setattr(RunFolder, "read_config", lambda _: replace(config, label_smoothing=0.3))
+    assert made_with(finished_run) != before
+    search = tmp_path / "search.json"
+    search.write_text('{"alpha": 0.6}')  # by an older version
+    assert RunFolder(tmp_path).alpha(1.4) == 0.6
+    search.write_text(f'{{"alpha": 0.6, "search": "{search_digest()}"}}')
+    assert RunFolder(tmp_path).alpha(1.4) == 0.6
+    monkeypatch.setattr(run_folder, "search_digest", lambda: "another")
+    assert RunFolder(tmp_path).alpha(1.4) == 1.4
+    assert "Choose again: --alpha auto" in capsys.readouterr().err
+
+
+def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, capsys):
+    monkeypatch.setattr(pretrained, "edited_names", lambda: ["Batch", "LayerNorm"])
+    tell_edited(BOX)
+    told = capsys.readouterr().err
+    assert "your version of LayerNorm is used" in told
+    assert "used in training only: Batch" in told
+
+
+def test_files_and_modules_that_a_lesson_reads_count(tmp_path, monkeypatch):
+    lesson, words = tmp_path / "01_data_preparation.ipynb", tmp_path / "words.txt"
+    code = f"#| export\\nfrom outside_module import cut\\nwords = open('{words.as_posix()}')"
+    lesson.write_text(f'{{"cells": [{{"cell_type": "code", "source": "{code}"}}]}}')
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = set()
+    for text, cut in (("a", "1"), ("b", "1"), ("b", "2")):
+        words.write_text(text)
+        (tmp_path / "outside_module.py").write_text(f"cut = {cut}")
+        digests.add(code_digest(lesson))
+    assert len(digests) == 3
+
+
+def test_a_preset_may_set_what_a_run_has_and_nothing_else(monkeypatch):
+    presets = {"tiny": dict(eval_steps=5), "mine": dict(heads=4)}
+    monkeypatch.setattr(run_config, "PRESETS", presets)
+    assert run_config.RunConfig.preset("tiny").eval_steps == 5
+    with pytest.raises(InputError, match="preset mine of notebook 00 sets heads"):
+        run_config.RunConfig.preset("mine")
+
+
+def test_a_vocabulary_that_holds_a_token_twice_is_refused():
+    tokenizer = Tokenizer(CharacterSegmenter(), Vocabulary(["a", "b", "a"]))
+    with pytest.raises(InputError, match="holds 'a' twice"):
+        check_storable(tokenizer)
+
+
+def test_a_plot_takes_no_data(finished_run, tmp_path, capsys):
+    options = ["--run", str(finished_run), "--plot", str(tmp_path / "p.png")]
+    assert train.main([*options, "--data", "/nowhere"]) == 2
+    assert "leave the training's options out" in capsys.readouterr().err
