@@ -112,7 +112,8 @@ class RunFolder:
         path = self.path / "search.json"
         if not path.exists():
             return otherwise
-        chosen = read_form(path, Search, whole=False)
+        older = read_json(path).keys() == {"alpha"}  # does not say what it was chosen with
+        chosen = read_form(path, Search, whole=not older)
         if chosen.search in ("", search_digest()):
             return chosen.alpha
         wrong = "its alpha was chosen with other searches, lessons 10 and 16 have changed"

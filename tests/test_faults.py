@@ -461,8 +461,8 @@ def test_scores_are_printed_and_then_kept_beside_the_others(capsys, small_data, 
     def print_meanwhile(*arguments):
         print_scores(*arguments)
         write_json(run / "scores.json", {"dev": {"by": "another process"}})
-        with (run / "config.json").open("a") as file:  # a training that goes on
-            file.write("\n")
+        settings = json.loads((run / "config.json").read_text())  # of another training
+        write_json(run / "config.json", {**settings, "bleu_sentences": 7})
 
     before = made_with(run)
     argv = ["--run", str(run), "--score", str(small_data), "--beam-size", "1"]
