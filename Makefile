@@ -112,7 +112,7 @@ model: .venv/ready  ## make the model in the box, data_small/model, from the fin
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
 	$(BIN)/python -m studies.verbs
 
-schedules: .venv/ready  ## train `small` at rates with and without warm-up, an hour on 2 cores: studies/schedules.json
+schedules: .venv/ready  ## train `small` at rates with and without warm-up, three hours on 2 cores: studies/schedules.json
 	$(BIN)/python -m studies.schedules
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: studies/ablation.json

@@ -1,8 +1,8 @@
 """How large a step, and when? Learning rates with and without warm-up, and four schedules, trained.
 
-`make schedules` trains `small` for 400 steps, again and again (an hour on 2 cores; stopped, it goes
-on from the file), and writes studies/schedules.json, which notebook 14 shows: the loss on dev, by
-which nothing else is chosen.
+`make schedules` trains `small` for 400 steps, again and again, and at three rates for 2,600 (three
+hours on 2 cores; stopped, it goes on from the file), and writes studies/schedules.json, which
+notebook 14 shows: the loss on dev, by which nothing else is chosen.
 """
 
 import math
@@ -33,9 +33,11 @@ from utils import ROOT, device
 OUTPUT = ROOT / "studies" / "schedules.json"
 STEPS = 400
 WARM_UP = 80
-PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [3e-4, 6e-4, 1.25e-3, 2.5e-3]}
+PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [1.5e-4, 3e-4, 6e-4, 1.25e-3, 2.5e-3]}
 SHAPES = ["constant", "cosine", "noam"]  # beside linear, at one peak
-SEEDS = 2
+SEEDS = 3
+LONG = {"steps": 2600, "warm_up": 400, "dtype": "bfloat16"}  # as `small` trains
+LONG_PEAKS = [1.25e-3, 2.5e-3, 5e-3]
 
 
 def rate_of(shape, step, peak, warm_up, total):
@@ -54,6 +56,8 @@ def run_row(row, data, config):
     if device().type == "cpu":
         torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, norm=row["norm"], seed=row["seed"])
+    other = {name: row[name] for name in ("steps", "dtype") if name in row}
+    config = replace(config, **other)
     source, target, train_set, dev_set, _ = load_data(data, config)
     torch.manual_seed(config.seed)
     model = make_model(config, len(source), len(target)).to(device())
@@ -78,12 +82,14 @@ def run_row(row, data, config):
 
 
 def rows():
-    """What is trained: norm, shape, peak, steps of warm-up, seed."""
+    """What is trained: norm, shape, peak, steps of warm-up, seed, and steps if they are others."""
     for norm, peaks in PEAKS.items():
         for peak, warm_up, seed in product(peaks, (WARM_UP, 1), range(SEEDS)):
             yield dict(norm=norm, shape="linear", peak=peak, warm_up=warm_up, seed=seed)
-    for shape, seed in product(SHAPES, range(SEEDS)):
+    for shape, seed in product(SHAPES, range(2)):
         yield dict(norm="pre", shape=shape, peak=2.5e-3, warm_up=WARM_UP, seed=seed)
+    for peak, seed in product(LONG_PEAKS, range(2)):
+        yield dict(norm="pre", shape="linear", peak=peak, seed=seed) | LONG
 
 
 def main(output=OUTPUT, config=None, jobs=JOBS):
