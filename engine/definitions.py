@@ -18,7 +18,7 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 # with the schedule those whose options depend on them
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
-RECORDED = (*WITH_OTHER_FORMS, "14", "15")
+RECORDED = (*WITH_OTHER_FORMS, "14")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own
@@ -157,11 +157,8 @@ def own_modules(tree, package="notebooks"):
             for path in own_files(module):
                 if path not in files:
                     files[path] = ast.parse(own_source(path))
-                    inside = path.is_relative_to(ROOT)
-                    folder = path.parent.relative_to(
-                        ROOT if inside else folder_of(module.partition(".")[0])
-                    )
-                    waiting.append((files[path], ".".join(folder.parts)))
+                    base = folder_of(module.partition(".")[0])
+                    waiting.append((files[path], ".".join(path.parent.relative_to(base).parts)))
     return files
 
 

@@ -13,7 +13,6 @@ from utils import ROOT
 # what lesson 01 defines and no translation needs, which reads with a cache and without masks
 TRAINING_ONLY = {
     "Batch",
-    "Padded",
     "causal_mask",
     "encode_pairs",
     "make_dataloader",

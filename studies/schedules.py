@@ -36,7 +36,7 @@ WARM_UP = 80
 PEAKS = {"pre": [6e-4, 1.25e-3, 2.5e-3, 5e-3], "post": [1.5e-4, 3e-4, 6e-4, 1.25e-3, 2.5e-3]}
 SHAPES = ["constant", "cosine", "noam"]  # beside linear, at one peak
 SEEDS = 3
-LONG = {"steps": 2600, "warm_up": 400, "dtype": "bfloat16"}  # as `small` trains
+LONG = {"steps": 2600, "warm_up": 400, "dtype": "bfloat16"}  # as long as `small` trains
 LONG_PEAKS = [1.25e-3, 2.5e-3, 5e-3]
 
 
