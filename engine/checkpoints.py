@@ -4,20 +4,15 @@ import json
 import re
 import shutil
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf
 
 import torch
 
 from engine.checks import check_fields
+from engine.definitions import code_digest, lessons
 from engine.errors import InputError
 from engine.files import read_form, read_json, write_json
-from engine.model_files import (
-    check_like,
-    load_weights,
-    read_tensors,
-    weights_of,
-    write_tensors,
-)
+from engine.model_files import load_weights, read_tensors, weights_of, write_tensors
 
 
 @dataclass
@@ -78,65 +73,42 @@ def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
     temporary = whole.with_name(whole.name + ".tmp")
     temporary.mkdir(parents=True)
     write_tensors(temporary / "model.safetensors", weights_of(model), made_for=made_for)
-    write_tensors(temporary / "optimizer.safetensors", moments(model, optimizer))
+    write_tensors(temporary / "optimizer.safetensors", moments(optimizer))
     write_json(temporary / "schedule.json", schedule(optimizer, scheduler))
     write_json(temporary / "state.json", asdict(progress))
     temporary.rename(whole)
 
 
-def moments(model, optimizer):
-    """{parameter.key: tensor} of what the optimizer keeps of each parameter, as Adam's m and v.
-
-    And, so that a file is never without a tensor, the number of these.
-    """
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    tensors = {}
-    for parameter, state in optimizer.state.items():
-        if parameter not in names:
-            wrong = f"the optimizer of notebook 14 keeps {parameter!r}, which is of no parameter"
-            raise InputError(f"{wrong}. Keep it in the parameters' groups")
-        for key, value in state.items():
+def moments(optimizer):
+    """{number of the parameter.key: tensor} of what an optimizer keeps, as Adam's m and v."""
+    tensors = {"none": torch.tensor(0.0)}  # a file is never without a tensor
+    for number, kept in optimizer.state_dict()["state"].items():
+        for key, value in kept.items():
             if value is not None:
                 kind = None if isinstance(value, torch.Tensor) else torch.float32
-                tensors[f"{names[parameter]}.{key}"] = torch.as_tensor(value, dtype=kind)
-    return {**tensors, "count": torch.tensor(float(len(tensors)))}
+                tensors[f"{number}.{key}"] = torch.as_tensor(value, dtype=kind)
+    return tensors
 
 
 def schedule(optimizer, scheduler):
-    """What the next steps depend on besides `moments`, and whose state both are.
+    """What the next steps depend on besides `moments`, and a digest of the lesson that made it.
 
     A scheduler may move more of a group than its learning rate, as OneCycleLR does.
     """
     return {
-        "kinds": [type(optimizer).__name__, type(scheduler).__name__],
+        "lesson": code_digest(*lessons(["14"])),
         "scheduler": scheduler.state_dict(),
-        "groups": groups_of(optimizer),
-        "begun": getattr(optimizer, "begun", groups_of(optimizer)),
+        "groups": optimizer.state_dict()["param_groups"],
     }
 
 
-def groups_of(optimizer):
-    """What its groups of parameters hold besides them, as a file holds it."""
-    groups = [
-        {key: value for key, value in group.items() if key != "params"}
-        for group in optimizer.param_groups
-    ]
-    return json.loads(json.dumps(groups, default=float))
-
-
 def check_schedule(optimizer, scheduler):
-    """Raises InputError, before anything is trained, for what no checkpoint could hold.
-
-    Notes what notebook 14 has made, since an optimizer may count in its groups.
-    """
-    if any(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups):
-        raise InputError("the learning rate of notebook 14 is a tensor. Give a number")
+    """Raises InputError, before anything is trained, for what no checkpoint could hold."""
     try:
-        optimizer.begun = groups_of(optimizer)
-        json.dumps(scheduler.state_dict())
+        json.dumps(schedule(optimizer, scheduler))
     except TypeError as error:
-        wrong = f"a run cannot store the schedule of notebook 14 ({error})"
-        raise InputError(f"{wrong}. Give it functions and numbers") from None
+        wrong = f"a run cannot store the optimizer and the schedule of notebook 14 ({error})"
+        raise InputError(f"{wrong}. Give them functions and numbers") from None
 
 
 def drop_old(folder, config, evaluated):
@@ -150,8 +122,17 @@ def drop_old(folder, config, evaluated):
 def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
     """Fills model, optimizer and scheduler. Returns its Progress."""
     load_weights(model, checkpoint / "model.safetensors", made_for)
-    load_schedule(checkpoint / "schedule.json", optimizer, scheduler)
-    load_moments(checkpoint / "optimizer.safetensors", model, optimizer)
+    stored = read_json(checkpoint / "schedule.json")
+    if stored.get("lesson") != schedule(optimizer, scheduler)["lesson"]:
+        wrong = "notebook 14 has changed since the run was begun"
+        raise InputError(f"{checkpoint}: {wrong}. Take that back, or begin anew with --restart")
+    try:
+        optimizer.load_state_dict({"state": {}, "param_groups": stored["groups"]})
+        scheduler.load_state_dict(with_numbers(stored["scheduler"]))
+        load_moments(checkpoint / "optimizer.safetensors", optimizer)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        hint = "Take a whole copy of it, or train again with --restart"
+        raise InputError(f"{checkpoint}: damaged. {hint}") from None
     progress = read_form(checkpoint / "state.json", Progress, whole=True)
     if progress.step != step_of(checkpoint):
         wrong = f"is of step {progress.step}. Delete {checkpoint}"
@@ -159,75 +140,16 @@ def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
     return progress
 
 
-def load_moments(path, model, optimizer):
-    """Fills the optimizer's state. Raises InputError unless it is that of this model's parameters.
-
-    A tensor is as large as its parameter, or 1 wide where it holds one number for many.
-    """
-    stored = read_tensors(path)
-    parameters = dict(model.named_parameters())
-    expected = {"count": torch.zeros(())}
-    for name in stored:
-        parameter = parameters.get(name.rpartition(".")[0])
-        if parameter is not None:
-            fits = fits_into(stored[name].shape, parameter.shape)
-            expected[name] = stored[name] if fits else parameter
-    check_like(path, stored, expected)
-    if stored.pop("count") != len(stored):
-        raise InputError(f"{path}: is not whole. Take a whole copy of it, or train again")
-    for name, tensor in stored.items():
-        name, _, key = name.rpartition(".")
-        parameter = parameters[name]
-        optimizer.state[parameter][key] = tensor.to(parameter.device)
-
-
-def fits_into(shape, whole):
-    """Whether a tensor of this shape, repeated where it is 1 wide, has the shape `whole`."""
-    if len(shape) > len(whole):
-        return False
-    ends = whole[len(whole) - len(shape) :]
-    return all(size in (1, full) for size, full in zip(shape, ends))
-
-
-def load_schedule(path, optimizer, scheduler):
-    """Fills the scheduler's state and the groups of parameters. Raises InputError for another's."""
-    if not path.exists():
-        raise InputError(f"{path}: missing. Of another version? Train again with --restart")
-    ours = schedule(optimizer, scheduler)
-    stored = read_json(path)
-    try:
-        if stored["kinds"] != ours["kinds"]:
-            theirs, now = (" and ".join(kinds) for kinds in (stored["kinds"], ours["kinds"]))
-            wrong = f"{theirs} wrote it, and notebook 14 makes {now} now"
-            raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
-        groups = stored["groups"]
-        begun = stored.get("begun", groups)
-        same = stored["scheduler"].keys() == ours["scheduler"].keys()
-        alike = [group.keys() for group in begun] == [group.keys() for group in ours["begun"]]
-        whole = [group.keys() >= first.keys() for group, first in zip(groups, begun, strict=True)]
-        rates = [isfinite(float(group["lr"])) for group in groups]
-        if not (same and alike and all(whole + rates)):
-            raise ValueError
-        check_numbers(path, begun, optimizer, scheduler)
-        scheduler.load_state_dict(with_numbers(stored["scheduler"]))
-    except (ValueError, TypeError, LookupError, AttributeError):
-        hint = "Take a whole copy of it, or train again with --restart"
-        raise InputError(f"{path}: damaged. {hint}") from None
-    for group, values in zip(optimizer.param_groups, groups):
-        for key, value in values.items():
-            group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
-
-
-def check_numbers(path, groups, optimizer, scheduler):
-    """Raises InputError where an edited lesson 14 gives the optimizer other numbers than it had."""
-    if any(hasattr(scheduler, name) for name in ("use_beta1", "cycle_momentum")):
-        return  # these move more than the learning rate
-    for group, stored in zip(optimizer.param_groups, groups):
-        for key, value in stored.items():
-            now = list(group[key]) if isinstance(group[key], tuple) else group[key]
-            if key != "lr" and value != now:
-                wrong = f"the run was begun with {key} {value}, and notebook 14 has {now} now"
-                raise InputError(f"{path}: {wrong}. Take that back, or begin anew with --restart")
+def load_moments(path, optimizer):
+    """Puts them back in the types they had: `load_state_dict` would cast to the parameter's."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    for name, tensor in read_tensors(path).items():
+        number, _, key = name.partition(".")
+        if not tensor.isfinite().all():
+            raise InputError(f"{path}: {name} holds NaN or infinity. Train again with --restart")
+        if key:
+            parameter = parameters[int(number)]
+            optimizer.state[parameter][key] = tensor.to(parameter.device)
 
 
 def with_numbers(value):

@@ -102,9 +102,7 @@ def read_form(path, form, whole):
     `whole`: no field may be missing. Raises InputError, naming the file and what is wrong.
     """
     names = [field.name for field in fields(form)]
-    former = getattr(form, "FORMER_NAMES", {})
-    former = {name: new for name, new in former.items() if name not in names}  # a reader's own
-    content = {former.get(name, name): value for name, value in read_json(path).items()}
+    content = read_json(path)
     unknown = [name for name in content if name not in names]
     missing = [name for name in names if name not in content]
     if unknown or (whole and missing):

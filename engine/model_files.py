@@ -218,17 +218,15 @@ def weights_of(model):
 def load_weights(model, path, wanted=None):
     """Fills the model from a file of its `weights_of`.
 
-    Returns whether the file records what its weights were made for. Raises InputError when that is
-    not `wanted`, a digest of `made_for`, if one is passed.
+    Raises InputError when it was made for something else than `wanted`, a digest of `made_for`.
     """
     weights = weights_of(model)
     tensors = read_like(path, weights)
     with safetensors.safe_open(path, "pt") as file:
         recorded = (file.metadata() or {}).get("made_for")
-    if wanted and recorded not in (None, wanted):
+    if wanted and recorded != wanted:
         message = "was made for other settings or vocabularies than those beside it"
         raise InputError(f"{path}: {message}. Take a whole copy of the run, or train again")
     with torch.no_grad():
         for name, tensor in weights.items():
             tensor.copy_(tensors[name])
-    return recorded is not None

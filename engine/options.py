@@ -38,7 +38,6 @@ def parse_command(form, argv, program, preset=None):
     if any("\0" in part for part in argv):
         raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     end = argv.index("--") if "--" in argv else len(argv)  # what is behind it is text
-    argv[:end] = map(by_present_name, argv[:end])
     check_values(argv[:end])
     default = None
     options = dict(prog=f"python {program}")
@@ -108,16 +107,6 @@ def check_effects(settings, default, started=False, data=None):
     for name, (nothing, reason) in without_effect.items():
         if nothing and getattr(settings, name) != getattr(default, name):
             raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
-
-
-def by_present_name(part):
-    """An option of a command line under the name that it has now."""
-    name, equals, value = part.removeprefix("--").partition("=")
-    former = name.replace("-", "_")
-    present = RunConfig.FORMER_NAMES.get(former)
-    if present is None or not part.startswith("--") or hasattr(RunConfig, former):  # a reader's own
-        return part
-    return f"--{present.replace('_', '-')}{equals}{value}"
 
 
 def default_settings(origin, preset):

@@ -1,7 +1,6 @@
 """All settings of a run on the disk: notebook 00's, and what only a run needs."""
 
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Literal
 
 from engine.checks import check_fields, check_language
@@ -27,18 +26,6 @@ SMALLEST_SUBWORDS = 260  # tokens: every byte and the special tokens
 @dataclass(frozen=True)
 class RunConfig(Config):
     """Every setting of a run. Raises InputError for the first that cannot work."""
-
-    # settings and options had these names in older runs and command lines
-    FORMER_NAMES = MappingProxyType(
-        {
-            "swap": "target_first",
-            "max_size": "max_vocab_size",
-            "sharing": "tie_embeddings",
-            "smoothing": "label_smoothing",
-            "clip": "max_grad_norm",
-            "accumulate": "grad_accum_steps",
-        }
-    )
 
     target_first: bool = False  # .tsv files hold the target first
     grad_accum_steps: int = 1  # parts that a batch is worked through in: more parts, less memory

@@ -44,7 +44,7 @@ class Search:
     """How a run is translated with, chosen on dev: search.json."""
 
     alpha: float  # length penalty
-    search: str = ""  # a digest of the lessons that search, with which it was chosen
+    search: str  # a digest of the lessons that search, with which it was chosen
 
     def __post_init__(self):
         check_fields(self)
@@ -112,9 +112,8 @@ class RunFolder:
         path = self.path / "search.json"
         if not path.exists():
             return otherwise
-        older = read_json(path).keys() == {"alpha"}  # does not say what it was chosen with
-        chosen = read_form(path, Search, whole=not older)
-        if chosen.search in ("", search_digest()):
+        chosen = read_form(path, Search, whole=True)
+        if chosen.search == search_digest():
             return chosen.alpha
         wrong = "its alpha was chosen with other searches, lessons 10 and 16 have changed"
         print(
@@ -135,7 +134,7 @@ class RunFolder:
         check_vocabularies(config, len(source), len(target))
         check_size(path, config, max(len(source), len(target)))
         model = make_model(config, len(source), len(target))
-        checked = load_weights(model, path, made_for(config, source, target))
+        load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())
         model = model.to(device).eval()
         if device.type != "cpu":
@@ -146,9 +145,4 @@ class RunFolder:
         if not logits.isfinite().all():
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: gives no numbers. {hint}")
-        if not checked:
-            message = (
-                "an older version wrote it, so whether it belongs to config.json is not checked"
-            )
-            print(f"{path}: {message}", file=sys.stderr)
         return config, source, target, model

@@ -33,8 +33,9 @@ try:
 except simulated.Missing as error:
     missing = str(error)
 
-from engine.model_files import read_tensors
+from engine.model_files import made_for, read_tensors, write_tensors
 from engine.run_config import RunConfig
+from engine.run_folder import RunFolder
 from engine.training_run import run_training
 from engine.translator import Translator
 from notebooks.data_preparation import Batch
@@ -93,6 +94,13 @@ def without_times(records):
     """Records without what no two runs have in common."""
     times = ("seconds", "tokens_per_second", "time", "memory_mib")
     return [{key: value for key, value in record.items() if key not in times} for record in records]
+
+
+def change_tensors(run, change, name="model.safetensors"):
+    """Writes the tensors of one of a run's files changed, as the run itself would write them."""
+    config, source, target, _ = RunFolder(run).load()
+    tensors = {key: change(tensor) for key, tensor in read_tensors(run / name).items()}
+    write_tensors(run / name, tensors, made_for=made_for(config, source, target))
 
 
 def assert_same_run(one, other):

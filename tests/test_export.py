@@ -42,7 +42,7 @@ from engine.export.shipped import serve as serve_program
 from engine.export.shipped.serve import MOST_TEXTS, MOST_WAITING, Refused, Together
 from engine.export.tokenizer_files import export_tokenizer, names
 from engine.files import write_json
-from engine.model_files import save_tokenizer, weights_of, write_tensors
+from engine.model_files import made_for, save_tokenizer, weights_of, write_tensors
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
 from engine.run_folder import BOX
@@ -290,7 +290,8 @@ def write_small(folder, adapt=lambda model: None):
     write_json(folder / "config.json", asdict(config))
     for side, tokenizer in (("src", box.source), ("tgt", box.target)):
         save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
-    write_tensors(folder / "model.safetensors", weights_of(model))
+    wanted = made_for(config, box.source, box.target)
+    write_tensors(folder / "model.safetensors", weights_of(model), made_for=wanted)
     return folder
 
 

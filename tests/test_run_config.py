@@ -1,4 +1,3 @@
-import json
 from dataclasses import dataclass
 from typing import Optional
 
@@ -6,11 +5,9 @@ import pytest
 
 from engine.checks import check_fields
 from engine.errors import InputError
-from engine.options import parse_command
 from engine.run_config import RunConfig
-from engine.run_folder import RunFolder, Search
+from engine.run_folder import Search
 from notebooks.setup import PRESETS, replace
-from train import TrainCommand
 
 
 def test_presets_of_runs_are_valid():
@@ -62,9 +59,9 @@ def test_a_setting_of_the_readers_own_may_begin_at_anything():
 
 @pytest.mark.parametrize("alpha", [11, 1e6, -1])
 def test_a_length_penalty_that_no_option_could_give_is_refused(alpha):
-    assert Search(0).alpha == 0
+    assert Search(0, "").alpha == 0
     with pytest.raises(InputError, match="alpha"):
-        Search(alpha)
+        Search(alpha, "")
 
 
 def test_a_longer_code_of_a_language_names_the_shorter():
@@ -75,21 +72,3 @@ def test_a_longer_code_of_a_language_names_the_shorter():
 def test_one_vocabulary_of_subwords_needs_subwords_on_both_sides():
     with pytest.raises(InputError, match="three-way sharing needs subwords on both sides"):
         replace(RunConfig(), tie_embeddings="three-way", tgt_segmentation="subwords")
-
-
-def test_former_names_in_a_runs_config_and_on_a_command_line(finished_run, tmp_path):
-    settings = json.loads((finished_run / "config.json").read_text())
-    former = {present: name for name, present in RunConfig.FORMER_NAMES.items()}
-    old = {former.get(name, name): value for name, value in settings.items()}
-    assert settings.keys() - old.keys() == set(former)
-    (tmp_path / "config.json").write_text(json.dumps(old))
-    assert RunFolder(tmp_path).read_config() == RunFolder(finished_run).read_config()
-    argv = "--clip=0.5 --accumulate 2 --sharing none --smoothing 0.2 --max-size 90 --swap".split()
-    settings = parse_command(TrainCommand, argv, "train.py", "tiny").settings
-    assert (settings.max_grad_norm, settings.grad_accum_steps, settings.target_first) == (
-        0.5,
-        2,
-        True,
-    )
-    assert (settings.tie_embeddings, settings.label_smoothing) == ("none", 0.2)
-    assert settings.max_vocab_size == 90

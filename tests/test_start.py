@@ -5,14 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import DATA, TINY, assert_same_run, read_records
+from conftest import DATA, TINY, assert_same_run, change_tensors, read_records
 
 import prepare
 import train
 from engine.corpus import prepare as large
 from engine.corpus.pairs import load_data, read_tsv
 from engine.errors import InputError
-from engine.model_files import read_tensors, write_tensors
 from engine.options import parse_command
 from engine.run_folder import RunFolder
 from engine.training_run import mean_loss, run_training
@@ -82,9 +81,7 @@ def test_settings_that_change_weights_are_refused(finished_run, other_data, tmp_
 def test_a_start_that_was_trained_again_is_told_so(finished_run, other_data, tmp_path):
     start, run = shutil.copytree(finished_run, tmp_path / "start"), tmp_path / "run"
     run_training(other_data, CONFIG, run, start=start)
-    path = start / "model.safetensors"
-    tensors = {name: tensor + 1 for name, tensor in read_tensors(path).items()}
-    write_tensors(path, tensors)
+    change_tensors(start, lambda tensor: tensor + 1)
     with pytest.raises(InputError, match="as they were before they were trained again"):
         run_training(other_data, CONFIG, run, start=start)
     shutil.rmtree(start)
@@ -145,9 +142,7 @@ def test_a_run_begun_with_other_weights_is_another_run(finished_run, other_data,
     """It would go on, or be finished already, and say that it began with these."""
     run = tmp_path / "run"
     other = shutil.copytree(finished_run, tmp_path / "other")
-    weights = read_tensors(other / "model.safetensors")
-    next(iter(weights.values())).add_(1)
-    write_tensors(other / "model.safetensors", weights)
+    change_tensors(other, lambda tensor: tensor + 1)
     run_training(other_data, CONFIG, run, start=finished_run)
     run_training(other_data, CONFIG, run, start=shutil.copytree(finished_run, tmp_path / "same"))
     same = shutil.move(tmp_path / "same", tmp_path / "moved")  # begun, it needs it no more
