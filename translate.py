@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 from engine.startup import tune_process
@@ -15,10 +16,11 @@ import tyro
 from engine.corpus.formats import read_split
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
+from engine.export.shipped.serve import serve
+from engine.languages import languages_of
 from engine.options import parse_command
 from engine.pretrained import default_run, tell_edited
 from engine.scoring import keep_scores, made_with, print_alpha, print_scores, score
-from engine.serving import serve_translator
 from engine.stream import translate_lines
 from engine.translator import BEAM_SIZE, Translator
 
@@ -78,7 +80,16 @@ def translate_command(argv):
         port = 5000 if command.port is None else command.port
         if not 0 <= port <= 65535:
             raise InputError(f"--port {port}: give a number from 0 to 65535")
-        serve_translator(Translator.load(run), host, port, beam_size, alpha)
+        translator = Translator.load(run)
+        translate = partial(translator.translate, beam_size=beam_size, alpha=alpha)
+        settings = {
+            "languages": languages_of(translator.config),
+            "max_length": translator.config.max_length,
+        }
+        model = SimpleNamespace(
+            translate=translate, length=translator.source_length, settings=settings
+        )
+        serve(model, host, port)
         return 0
 
     def load():

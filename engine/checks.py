@@ -9,38 +9,14 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 from engine.errors import InputError
 
 # the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
-ZERO_IS_FINE = {
-    "dropout",
-    "label_smoothing",
-    "patience",
-    "bleu_sentences",
-    "seed",
-    "step",
-    "epoch",
-    "batch",
-    "best_loss",
-    "stale",
-    "loss",
-    "tokens",
-    "alpha",
-}
-ABOVE_ZERO = {
-    "min_freq",
-    "max_vocab_size",
-    "max_length",
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "batch_tokens",
-    "steps",
-    "warmup_steps",
-    "learning_rate",
-    "max_grad_norm",
-    "grad_accum_steps",
-    "eval_steps",
-    "checkpoints",
-}
+ZERO_IS_FINE = set(
+    "dropout label_smoothing patience bleu_sentences seed step epoch batch best_loss stale loss "
+    "tokens alpha".split()
+)
+ABOVE_ZERO = set(
+    "min_freq max_vocab_size max_length num_layers d_model d_ff num_heads batch_tokens steps "
+    "warmup_steps learning_rate max_grad_norm grad_accum_steps eval_steps checkpoints".split()
+)
 INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
 HIGHEST = {
     "dropout": 0.999,

@@ -15,10 +15,10 @@ from utils import ROOT
 # what the functions and classes of the lessons are in the course: `make notebooks` writes it
 DEFINITIONS = ROOT / "engine" / "definitions.json"
 # the lessons that translating uses; with the loss those of which production has other forms; and
-# with the schedule those whose options depend on them
+# with schedule and loop all of whose edits something is said
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
-RECORDED = (*WITH_OTHER_FORMS, "14")
+RECORDED = (*WITH_OTHER_FORMS, "14", "15")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own
@@ -285,18 +285,10 @@ def are_ours(*names, numbers=WITH_OTHER_FORMS):
 
 
 # what exported programs have other forms of: how text becomes ids, and the searches
-REPLACED = {
-    "WordSegmenter",
-    "CharacterSegmenter",
-    "SubwordSegmenter",
-    "Vocabulary",
-    "Tokenizer",
-    "add_marks",
-    "length_limits",
-    "next_logits",
-    "keep_rows",
-    "greedy_search",
-}
+REPLACED = set(
+    "WordSegmenter CharacterSegmenter SubwordSegmenter Vocabulary Tokenizer add_marks "
+    "length_limits next_logits keep_rows greedy_search".split()
+)
 
 
 def replaced_names():

@@ -51,6 +51,11 @@ def status_of(command, argv):
     except BrokenPipeError:  # who read our output has stopped, as `head` does
         drop_output(sys.stdout)
         return 128 + 13  # as a program has it that ends by SIGPIPE
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] in ("engine", "notebooks", "utils"):
+            raise  # a bug of ours
+        name = error.name.partition(".")[0].replace("py_mini_racer", "mini-racer")
+        return tell(f"error: {name} is not installed. Try: pip install {name}", 2)
     except (InputError, OSError) as error:
         return tell(f"error: {CONTROL.sub(' ', str(error))}", 2)
     except (MemoryError, RuntimeError) as error:

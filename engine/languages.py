@@ -2,22 +2,10 @@
 
 import re
 
-NAMES = {
-    "en": "english",
-    "zh": "chinese",
-    "de": "german",
-    "fr": "french",
-    "es": "spanish",
-    "it": "italian",
-    "ru": "russian",
-    "ja": "japanese",
-    "ko": "korean",
-    "pt": "portuguese",
-    "nl": "dutch",
-    "ar": "arabic",
-    "tr": "turkish",
-    "cs": "czech",
-}
+NAMES = dict(
+    en="english", zh="chinese", de="german", fr="french", es="spanish", it="italian", ru="russian",
+    ja="japanese", ko="korean", pt="portuguese", nl="dutch", ar="arabic", tr="turkish", cs="czech",
+)  # fmt: skip
 LATIN = "[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"
 SCRIPTS = {code: re.compile(LATIN) for code in NAMES} | {
     "zh": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"),
@@ -40,3 +28,8 @@ def in_script(text, code):
 def name_of(code):
     """Its English name; of a language that is not listed its code."""
     return NAMES.get(code, code).capitalize()
+
+
+def languages_of(config):
+    """{code: name} of the two languages of a run."""
+    return {code: name_of(code) for code in (config.src, config.tgt)}

@@ -155,21 +155,25 @@ class TrainingSession:
             hint = "Use --restart to begin anew, or another --run"
             raise InputError(f"{self.folder.path}: was begun with {'; '.join(changed)}. {hint}")
 
-    def resume(self, model, optimizer, scheduler, *data_sets):
+    def resume(self, model, optimizer, scheduler, train_set, dev_set, measure):
         """Fills model, optimizer and scheduler from the newest checkpoint, if there is one.
 
-        Returns the run's `Progress`, which `add` moves on. Raises InputError when the checkpoint
-        was made on other data: its position in the data would mean nothing.
+        Keeps all that it is given. Raises InputError when the checkpoint was made on other data:
+        its position in the data would mean nothing.
         """
+        self.model = model
+        self.parts = model, optimizer, scheduler
+        self.train_set = train_set
+        self.dev_set = dev_set
+        self.measure = measure
         path = self.folder.path
         here = self.folder.checkpoints() if self.writes else []
         if step := all_reduce_max(step_of(here[-1]) if here else 0):
             newest = self.shared(self.checkpoints / f"step-{step}")
-            parts = model, optimizer, scheduler, self.made_for
-            self.progress = checkpoints.load_checkpoint(newest, *parts)
+            self.progress = checkpoints.load_checkpoint(newest, *self.parts, self.made_for)
         elif self.writes:
             self.check_without_checkpoint()
-        both = "".join(map(fingerprint, data_sets))
+        both = fingerprint(train_set) + fingerprint(dev_set)
         data = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", data):
             hint = "Use --restart to begin anew, or another --run"
@@ -185,7 +189,6 @@ class TrainingSession:
             made = read_json(path / "made.json")
             write_json(path / "made.json", {**made, "lessons": code_digest(*lessons())})
         self.log_file.go_on(self.progress, self.writes)
-        return self.progress
 
     def check_without_checkpoint(self):
         """Raises InputError for a run that has trained and lost its checkpoints: it is kept."""
@@ -253,10 +256,10 @@ class TrainingSession:
                 self.on_log(self.records)
         self.log_file.start_over()
 
-    def keep(self, model, better):
+    def keep(self, better):
         """After an evaluation, the weights to translate with, by `Config.keep`."""
         if self.writes and (better or self.config.keep != "best"):
-            weights = weights_of(model)
+            weights = weights_of(self.model)
             if self.config.keep == "average":
                 evaluated = self.evaluated()
                 weights = checkpoints.average(self.checkpoints, self.config, weights, evaluated)
@@ -269,7 +272,7 @@ class TrainingSession:
         """The steps after which the model was evaluated."""
         return {record["step"] for record in self.records if "dev_loss" in record}
 
-    def save(self, model, optimizer, scheduler):
+    def save(self):
         """A checkpoint of this step; the oldest of more than `Config.checkpoints` is dropped."""
         progress = self.progress
         log = self.log_file
@@ -277,16 +280,15 @@ class TrainingSession:
         progress.loss = float(log.loss)
         progress.tokens = float(log.tokens)
         if self.writes:
-            parts = model, optimizer, scheduler, progress, self.made_for
-            checkpoints.save_checkpoint(self.checkpoints, *parts)
+            checkpoints.save_checkpoint(self.checkpoints, *self.parts, progress, self.made_for)
             checkpoints.drop_old(self.checkpoints, self.config, self.evaluated())
         wait_for_all()  # for the first one, until it is written
         log.pause()
 
-    def stop_if_asked(self, model, optimizer, scheduler):
+    def stop_if_asked(self):
         """After a signal to any process: saves, and raises Stopped in all of them."""
         if all_reduce_max(len(self.asked)) and not self.progress.finished:
-            self.save(model, optimizer, scheduler)
+            self.save()
             where = f"asked to stop at step {self.progress.step}, saved"
             raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")
 
@@ -322,16 +324,12 @@ def check_ours(path):
 @contextmanager
 def only_here(path):
     """While this process writes into a run folder: InputError in any other that wants to."""
-    lock = FileLock(path / "lock")
     try:
-        lock.acquire(timeout=0)
+        with FileLock(path / "lock", timeout=0):
+            yield
     except Timeout:
         hint = "Wait for the other training to end, or give another --run"
         raise InputError(f"{path}: is in use. {hint}") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def clear(path):

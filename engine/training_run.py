@@ -59,11 +59,11 @@ def run_training(
     # an edited lesson 14 that fails does so before an old run goes
     check_schedule(*make_optimizer(model, config))
     weights = Path(start) / "model.safetensors" if start else None
-    with TrainingSession(run, config, source, target, restart, on_log, weights) as session:
-        config = session.config  # in it the data type "auto" has become a real one
-        if session.writes:
+    with Run(run, config, source, target, restart, on_log, weights) as run:
+        config = run.config  # in it the data type "auto" has become a real one
+        if run.writes:
             tell(data, config, (source, target), train_set, dev_set, model)
-        if start and not session.folder.checkpoints():
+        if start and not run.folder.checkpoints():
             tell_start(start, train_set, mean_loss(model, dev_set, config))
         sample = sample_of(train_set, len(dev_set))
 
@@ -72,7 +72,7 @@ def run_training(
             entries = {"train_loss": mean_loss(model, sample, config)}
             return entries | translate_some(model, (source, target), dev_pairs, config, samples)
 
-        return train_in(session, model, train_set, dev_set, measure)
+        return train_in(run, model, train_set, dev_set, measure)
 
 
 def tell(data, config, tokenizers, train_set, dev_set, model):
@@ -129,62 +129,32 @@ def tell_start(start, train_set, dev_loss):
         )
 
 
-class Run:
-    """What notebook 15's `train` needs of a run besides the model, from a `TrainingSession`.
-
-    `measure()` returns further entries for the record of an evaluation.
-    """
-
-    def __init__(self, session, model, optimizer, scheduler, train_set, dev_set, measure):
-        self.session = session
-        self.model = model
-        self.parts = model, optimizer, scheduler
-        self.train_set = train_set
-        self.dev_set = dev_set
-        self.measure = measure
+class Run(TrainingSession):
+    """A `TrainingSession` with what notebook 15's `train` calls besides."""
 
     def batches(self):
         """Yields (step, batch) of the steps that are left, this process's share of each batch."""
-        session = self.session
-        config = self.session.config
-        every = endless_batches(self.train_set, config, session.progress)
-        while not session.progress.finished and session.progress.step < config.steps:
-            batch, session.position = next(every)
-            seed_step(config.seed, session.progress.step)
-            yield session.progress.step + 1, batch
-
-    def add(self, loss, count, norm, learning_rate):
-        """Notes a step. A GPU need not wait here."""
-        self.session.add(loss, count, norm, learning_rate)
-
-    def log(self):
-        """Writes a record over the steps since the last one."""
-        self.session.log()
+        every = endless_batches(self.train_set, self.config, self.progress)
+        while not self.progress.finished and self.progress.step < self.config.steps:
+            batch, self.position = next(every)
+            seed_step(self.config.seed, self.progress.step)
+            yield self.progress.step + 1, batch
 
     def evaluate(self):
         """Measures on dev, and saves the weights if they are the best so far."""
-        session = self.session
         with eager():
-            dev_loss = mean_loss(self.model, self.dev_set, session.config)
+            dev_loss = mean_loss(self.model, self.dev_set, self.config)
             entries = self.measure()
-        session.log(dev_loss=dev_loss, **entries)
-        session.keep(self.model, session.progress.judge(dev_loss, session.config))
-
-    def save(self):
-        """Writes a checkpoint, from which a killed run goes on."""
-        self.session.save(*self.parts)
-
-    def stop_if_asked(self):
-        """After a signal saves, and raises Stopped."""
-        self.session.stop_if_asked(*self.parts)
+        self.log(dev_loss=dev_loss, **entries)
+        self.keep(self.progress.judge(dev_loss, self.config))
 
 
-def train_in(session, model, train_set, dev_set, measure=dict):
-    """Trains to the end of a `TrainingSession`, from its progress on. Returns all records.
+def train_in(run, model, train_set, dev_set, measure=dict):
+    """Trains to the end of a `Run`, from its progress on. Returns all records.
 
     `measure()` returns further entries for the record of an evaluation.
     """
-    config = session.config
+    config = run.config
     criterion = LabelSmoothing(config.label_smoothing)
     if any(True for _ in criterion.state_dict()):
         wrong = "notebook 12's LabelSmoothing has parameters or buffers, which no checkpoint holds"
@@ -193,20 +163,22 @@ def train_in(session, model, train_set, dev_set, measure=dict):
     compiled = use_fast_forms(model, criterion, config)
     optimizer, scheduler = make_optimizer(model, config)
     check_schedule(optimizer, scheduler)
-    session.resume(model, optimizer, scheduler, train_set, dev_set)
+    run.resume(model, optimizer, scheduler, train_set, dev_set, measure)
+    going_on = run.writes and 0 < run.progress.step < config.steps
+    if going_on and not are_ours("train", numbers=("15",)):
+        print("notebook 15's train is edited: its own variables begin anew", file=sys.stderr)
     batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
-    run = Run(session, model, optimizer, scheduler, train_set, dev_set, measure)
-    with session.going(compiled):
+    with run.going(compiled):
         try:
             train(run, batch_loss, optimizer, scheduler, config)
         finally:
-            if session.writes and settings_of(criterion) != plain:
+            if run.writes and settings_of(criterion) != plain:
                 changed = "notebook 12's LabelSmoothing has changed while it trained"
                 print(f"{changed}: a run that goes on begins with a new one", file=sys.stderr)
-        if session.progress.step >= config.steps and not session.progress.finished:
+        if run.progress.step >= config.steps and not run.progress.finished:
             run.evaluate()  # an edited loop has not, and a run without weights is lost
             run.save()
-    return session.records
+    return run.records
 
 
 def settings_of(criterion):

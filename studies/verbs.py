@@ -16,8 +16,7 @@ import torch
 
 from engine.corpus.pairs import load_data
 from engine.run_config import RunConfig
-from engine.session import TrainingSession
-from engine.training_run import train_in
+from engine.training_run import Run, train_in
 from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
@@ -55,7 +54,7 @@ def run_row(row, data, runs, config):
         # numbers only, as a log holds them, so that a study that was cut finds them again
         return counts | {f"cosine {stage}": value for stage, value in angles}
 
-    with TrainingSession(run, config, source, target) as session:
+    with Run(run, config, source, target) as session:
         records = train_in(session, model, train_set, dev_set, measure)
     stages = encoder_stages(model)
     curve = {

@@ -53,13 +53,10 @@ def copy_norm(spec, norm):
 def export_ctranslate2(config, source, target, model, folder, int8=False):
     """Writes a model into a folder. `int8`: matrices as 8-bit integers.
 
-    Raises InputError when CTranslate2 is not installed, and when it computes something else than
-    `model`, as with a class that was edited.
+    Raises InputError when CTranslate2 computes something else than `model`, as with a class that
+    was edited.
     """
-    try:  # only this function needs it
-        from ctranslate2.specs import TransformerSpec
-    except ModuleNotFoundError:
-        raise InputError("CTranslate2 is not installed. Try: pip install ctranslate2") from None
+    from ctranslate2.specs import TransformerSpec  # only this function needs it
 
     refuse_replaced("CTranslate2")
     model = model.cpu().eval()

@@ -13,7 +13,7 @@ from engine.export.onnx_form import export_onnx
 from engine.export.proof import prove
 from engine.export.tokenizer_files import export_tokenizer
 from engine.files import file_digest, fresh_name, what_to_do, write_json, write_whole
-from engine.languages import name_of
+from engine.languages import languages_of
 from engine.translator import Translator, has_spaces
 from utils import ROOT
 
@@ -29,7 +29,7 @@ def write_settings(folder, form, translator):
     files = [path for path in sorted(folder.iterdir()) if path.suffix != ".py" and path.is_file()]
     settings = {
         "form": form,
-        "languages": {code: name_of(code) for code in (config.src, config.tgt)},
+        "languages": languages_of(config),
         "max_length": config.max_length,
         "alpha": translator.alpha if form == "onnx" else None,
         "join": "words" if has_spaces(translator.target.segmenter) else "tokens",

@@ -1,9 +1,7 @@
 """A run for ONNX Runtime, and for every other program that reads ONNX: two graphs of tensors.
 
-`encoder.onnx`: src (B, S) to memory (B, S, D) and its attention weights, (layers, B, H, S, S).
-`decoder.onnx`: tgt (B, T), memory and src to the logits of the next token, (B, vocabulary), and the
-attention weights to tgt, (layers, B, H, T, T), and to src, (layers, B, H, T, S). It has no cache: a
-step reads all tokens again.
+`encoder.onnx`: src (B, S) to memory (B, S, D). `decoder.onnx`: tgt (B, T), memory and src to the
+logits of the next token, (B, vocabulary). It has no cache: a step reads all tokens again.
 """
 
 import contextlib
@@ -28,8 +26,7 @@ class Reading(nn.Module):
         self.model = model
 
     def forward(self, src):
-        memory = self.model.encode(src, padding_mask(src))
-        return memory, weights_of(self.model.encoder, "self_attention")
+        return self.model.encode(src, padding_mask(src))
 
 
 class Writing(nn.Module):
@@ -42,49 +39,20 @@ class Writing(nn.Module):
     def forward(self, tgt, memory, src):
         mask = causal_mask(tgt.shape[1], tgt.device)
         hidden = self.model.decode(tgt, memory, padding_mask(src), mask)
-        logits = self.model.generator(hidden[:, -1])
-        own, cross = (
-            weights_of(self.model.decoder, f"{kind}_attention") for kind in ("self", "cross")
-        )
-        return logits, own, cross
-
-
-def weights_of(stack, kind):
-    """The attention weights of the last call, of all layers: (layers, B, H, Tq, Tk)."""
-    weights = [getattr(layer, kind).weights for layer in stack.layers]
-    if None in weights:
-        raise InputError(
-            "the attention of lesson 04 keeps no self.weights, which --form onnx writes: "
-            "MultiHeadAttention.attend was edited. Keep them, or use translate.py --serve"
-        )
-    return torch.stack(weights)
-
-
-def check_installed():
-    """Raises InputError when a library that only this form needs is not installed."""
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ModuleNotFoundError as error:
-        hint = "Try: pip install onnx onnxscript onnxruntime"
-        raise InputError(f"{error.name} is not installed. {hint}") from None
+        return self.model.generator(hidden[:, -1])
 
 
 @torch.no_grad()
 def export_onnx(config, source, target, model, folder, int8=False):
-    """Writes both graphs into a folder. `int8`: matrices as 8-bit integers.
+    """Writes both graphs into a folder. `int8`: matrices as 8-bit integers."""
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import onnxscript  # noqa: F401  (which PyTorch would miss after half of the work)
 
-    Raises InputError when a library for it is not installed.
-    """
-    check_installed()
     refuse_replaced("ONNX Runtime's program", followed=("ALPHA",))
     model = model.cpu().eval()
     # its table of positions becomes a constant: as long as any input or translation
     model.positions(torch.zeros(1, config.max_length + 2, config.d_model))
-    attentions = [part for part in model.modules() if hasattr(part, "keep_weights")]
-    for part in attentions:
-        part.keep_weights = True
     src = torch.full((2, 7), 4)
     tgt = torch.full((2, 5), 4)
     batch = Dim("batch")
@@ -92,26 +60,12 @@ def export_onnx(config, source, target, model, folder, int8=False):
     writes = Dim("target")
     read = {0: batch, 1: reads}
     both = {0: batch, 1: writes}
-    write_graph(
-        Reading(model).eval(),
-        [src],
-        [read],
-        ["src"],
-        ["memory", "encoder"],
-        folder / "encoder.onnx",
-    )
+    reading = Reading(model).eval()
+    write_graph(reading, [src], [read], ["src"], "memory", folder / "encoder.onnx")
     given = [tgt, model.encode(src, padding_mask(src)), src]
-    write_graph(
-        Writing(model).eval(),
-        given,
-        [both, read, read],
-        ["tgt", "memory", "src"],
-        ["logits", "decoder", "cross"],
-        folder / "decoder.onnx",
-    )
-    for part in attentions:  # what tracing has left there are no numbers
-        part.keep_weights = False
-        part.weights = None
+    names = ["tgt", "memory", "src"]
+    writing = Writing(model).eval()
+    write_graph(writing, given, [both, read, read], names, "logits", folder / "decoder.onnx")
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -122,7 +76,7 @@ def export_onnx(config, source, target, model, folder, int8=False):
         logging.disable(logging.NOTSET)
 
 
-def write_graph(module, given, shapes, inputs, outputs, path):
+def write_graph(module, given, shapes, inputs, output, path):
     """One module as a graph for any batch and any lengths."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -134,7 +88,7 @@ def write_graph(module, given, shapes, inputs, outputs, path):
                 dynamo=True,
                 verbose=False,
                 input_names=inputs,
-                output_names=outputs,
+                output_names=[output],
                 dynamic_shapes=tuple(shapes),
             )
         except torch.onnx.errors.OnnxExporterError as error:
