@@ -52,14 +52,14 @@ def plot_log(run, picture):
     """Draws the log of a `RunFolder`, while it trains or later, into a picture file."""
     from notebooks.support.pictures import training_curves  # only who draws loads matplotlib
 
-    if picture.suffix not in (".png", ".svg", ".pdf", ".jpg"):
+    if picture.suffix.lower() not in (".png", ".svg", ".pdf", ".jpg"):
         raise InputError(f"{picture}: give a picture file that ends in .png, .svg, .pdf or .jpg")
     records = run.read_log()
     if not records:
         raise InputError(f"{run.path}: holds no log yet. Is it the folder of a run that has begun?")
     figure = training_curves(records, clip=run.read_config().max_grad_norm)[0].figure
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=picture.suffix[1:])
+    figure.savefig(drawn, format=picture.suffix[1:].lower())
     try:
         write_whole(picture, drawn.getvalue())
     except OSError as error:

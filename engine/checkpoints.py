@@ -163,11 +163,16 @@ def with_numbers(value):
 
 
 def average(folder, config, weights, evaluated):
-    """The mean of weights with those of the other checkpoints kept (the paper, section 6.1)."""
-    means = {name: tensor.detach().cpu().double() for name, tensor in weights.items()}
-    kinds = {name: tensor.dtype for name, tensor in weights.items()}
+    """The mean of weights with those of the other checkpoints kept (the paper, section 6.1).
+
+    Counts and complex numbers stay as they are.
+    """
+    real = {name: tensor for name, tensor in weights.items() if tensor.is_floating_point()}
+    totals = {name: tensor.detach().cpu().double() for name, tensor in real.items()}
     others = at_evaluations(folder, evaluated)[::-1][: config.checkpoints - 1]
     for other in others:
-        for name, tensor in read_tensors(other / "model.safetensors").items():
-            means[name] += tensor
-    return {name: (total / (1 + len(others))).to(kinds[name]) for name, total in means.items()}
+        stored = read_tensors(other / "model.safetensors")
+        for name, total in totals.items():
+            total += stored[name]
+    count = 1 + len(others)
+    return weights | {name: (totals[name] / count).to(real[name].dtype) for name in real}

@@ -19,6 +19,7 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
 RECORDED = (*WITH_OTHER_FORMS, "14", "15")
+TRAINING = tuple(number for number in RECORDED if number != "16")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own
@@ -204,20 +205,28 @@ def code_digest(*paths):
     for path in paths:
         source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
         if path.suffix == ".ipynb":
-            own = own_modules(ast.parse(source)).values()
-            parts += [ast.unparse(without_docstrings(tree)) for tree in own]
+            tree = ast.parse(source)
+            own = own_modules(tree)
+            files = named_files(tree, path.parent)
+            for module, own_tree in own.items():
+                files += named_files(own_tree, module.parent)
+            parts += [ast.unparse(without_docstrings(own_tree)) for own_tree in own.values()]
             parts += [patch.read_text(encoding="utf-8") for patch in patches(path).values()]
-            parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in named_files(source)]
+            parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def named_files(source):
-    """The files that texts in the code name, as a dictionary of a reader's own that it reads."""
-    constants = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+def named_files(tree, folder):
+    """The files that texts in the code name, as a dictionary of a reader's own that it reads.
+
+    From the current folder, the course's or `folder`, that of the code.
+    """
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     texts = (node.value for node in constants if isinstance(node.value, str))
     short = (text for text in texts if len(text) < 200 and text.isprintable())
-    return [Path(text) for text in dict.fromkeys(short) if Path(text).is_file()]
+    files = [place / text for text in short for place in (Path(), ROOT, folder)]
+    return [file for file in dict.fromkeys(files) if file.is_file()]
 
 
 def lessons_changed(made):

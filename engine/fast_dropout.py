@@ -27,6 +27,6 @@ def use_fast_dropout(model):
     """
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if type(child) is nn.Dropout:
+            if type(child) is nn.Dropout and not child.inplace:
                 setattr(module, name, FastDropout(child.p))
     return model

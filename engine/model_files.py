@@ -170,7 +170,7 @@ def check_like(path, tensors, wanted):
                 mismatch += f" (edited were {', '.join(names)})"
             raise InputError(f"{path}: does not match config.json: {mismatch}")
         fits = tensors[name].is_floating_point() == wanted[name].is_floating_point()
-        if not (fits and tensors[name].float().isfinite().all()):
+        if not (fits and tensors[name].isfinite().all()):
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: {name} holds NaN, infinity or integers. {hint}")
     return tensors
@@ -184,7 +184,7 @@ def weights_digest(path):
     total = hashlib.sha256()
     for name, tensor in sorted(read_tensors(path).items()):
         total.update(name.encode())
-        total.update(tensor.contiguous().view(torch.uint8).numpy())
+        total.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
     return total.hexdigest()
 
 

@@ -85,7 +85,9 @@ def check_effects(settings, default, started=False, data=None):
     schedule_is_ours = are_ours("make_optimizer", "noam_rate", numbers=("14",))
     tsv = ("tsv", "tsv.gz")  # whose columns have no names
     is_folder = data is not None and data.is_dir()
-    named = is_folder and not any(split_files(data, "train", kind) for kind in tsv)
+    named = is_folder and not any(
+        split_files(data, split, kind) for split in ("train", "dev", "test") for kind in tsv
+    )
     without_effect = {
         "max_vocab_size": (started, theirs),
         "target_first": (named, f"the sides of the files in {data} have names"),

@@ -12,7 +12,7 @@ from torch.utils.data import Subset
 from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
-from engine.definitions import are_ours
+from engine.definitions import TRAINING, are_ours, edited_names
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms
 from engine.loading import batches_in_order, endless_batches, seed_step
@@ -24,7 +24,7 @@ from engine.run_folder import RunFolder
 from engine.session import TrainingSession, check_place
 from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
-from notebooks.data_preparation import UNK
+from notebooks.data_preparation import BOS, EOS, UNK
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.make_model import make_model
@@ -121,12 +121,17 @@ def tell_start(start, train_set, dev_loss):
     if processes().is_main_process:
         tell_edited(start)
         rows = sample_of(train_set, 10_000)
-        unknown = zip(*([ids.count(UNK) / (len(ids) - 1) for ids in pair] for pair in rows))
-        source, target = (np.mean(shares) for shares in unknown)
+        source, target = map(unknown_share, zip(*rows))
         print(
             f"begun with {start}: unknown to it are {source:.1%} of the source tokens, "
             f"{target:.1%} of the target tokens; dev loss before the first step {dev_loss:.3f}"
         )
+
+
+def unknown_share(sentences):
+    """The share of UNK among the tokens of sentences of ids, BOS and EOS not counted."""
+    tokens = [token for ids in sentences for token in ids if token not in (BOS, EOS)]
+    return tokens.count(UNK) / max(1, len(tokens))
 
 
 class Run(TrainingSession):
@@ -164,9 +169,10 @@ def train_in(run, model, train_set, dev_set, measure=dict):
     optimizer, scheduler = make_optimizer(model, config)
     check_schedule(optimizer, scheduler)
     run.resume(model, optimizer, scheduler, train_set, dev_set, measure)
-    going_on = run.writes and 0 < run.progress.step < config.steps
-    if going_on and not are_ours("train", numbers=("15",)):
-        print("notebook 15's train is edited: its own variables begin anew", file=sys.stderr)
+    edited = edited_names(TRAINING)
+    if edited and run.writes and 0 < run.progress.step < config.steps:
+        rest = "what it keeps outside of parameters, buffers and the optimizer's state begins anew"
+        print(f"your version of {', '.join(edited)} goes on: {rest}", file=sys.stderr)
     batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
     with run.going(compiled):
         try:
@@ -189,7 +195,7 @@ def settings_of(criterion):
 
 def mean_loss(model, dataset, config):
     """Notebook 13's `evaluate` on a whole data set, by all processes together."""
-    batch_loss = WrappedLoss(model, LabelSmoothing(0), config)
+    batch_loss = WrappedLoss(model, LabelSmoothing(0).eval(), config)
     return float(evaluate(batch_loss, batches_in_order(dataset, config)))
 
 

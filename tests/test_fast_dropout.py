@@ -54,3 +54,9 @@ def test_it_takes_the_place_of_each_dropout_of_a_model():
     )
     assert [type(model[0]), type(model[1][1])] == [FastDropout] * 2
     assert (model[0].p, model[1][1].p, type(model[1][0])) == (0.3, 0.1, nn.ReLU)
+
+
+def test_one_that_works_in_place_stays():
+    x = torch.ones(1000)
+    use_fast_dropout(nn.Sequential(nn.Dropout(0.5, inplace=True)))(x)
+    assert (x == 0).sum() > 300

@@ -1,6 +1,7 @@
 """What edited lessons draw and keep: a resumed run goes on with it, or one line says so."""
 
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from engine.checkpoints import (
 from engine.definitions import code_digest
 from engine.errors import InputError
 from engine.loading import endless_batches
-from engine.model_files import check_storable
+from engine.model_files import check_storable, read_tensors, weights_digest
+from engine.options import check_effects
 from engine.pretrained import BOX, tell_edited
 from engine.run_folder import RunFolder, search_digest
 from engine.scoring import made_with
@@ -34,6 +36,7 @@ from notebooks.data_preparation import (
     Vocabulary,
 )
 from notebooks.label_smoothing import LabelSmoothing
+from notebooks.layer_norm import LayerNorm
 from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.training import train_step
@@ -213,6 +216,59 @@ def test_files_and_modules_that_a_lesson_reads_count(tmp_path, monkeypatch):
         (tmp_path / "outside_module.py").write_text(f"cut = {cut}")
         digests.add(code_digest(lesson))
     assert len(digests) == 3
+    (tmp_path / "outside_module.py").write_text("cut = open('near.txt')")  # beside the module
+    for text in "ab":
+        (tmp_path / "near.txt").write_text(text)
+        digests.add(code_digest(lesson))
+    assert len(digests) == 5
+
+
+def test_complex_and_single_numbers_of_an_edited_class_are_stored(
+    small_data, tmp_path, monkeypatch
+):
+    init = LayerNorm.__init__
+
+    def with_numbers(self, *options):
+        init(self, *options)
+        self.alpha = nn.Parameter(torch.tensor(0.0))
+        self.register_buffer("turn", torch.polar(torch.ones(2), torch.ones(2)))
+
+    monkeypatch.setattr(LayerNorm, "__init__", with_numbers)
+    config = replace(SHORT, keep="average", checkpoints=2, eval_steps=1)
+    run_training(small_data, config, tmp_path / "run")
+    tensors = read_tensors(tmp_path / "run" / "model.safetensors")
+    turns = [tensor for name, tensor in tensors.items() if name.endswith("turn")]
+    assert turns and all((turn.imag != 0).all() for turn in turns)
+    assert weights_digest(tmp_path / "run" / "model.safetensors")
+
+
+def test_a_criterion_is_measured_as_in_evaluation(small_data, tmp_path, monkeypatch):
+    class Dearer(LabelSmoothing):
+        def forward(self, logits, targets):
+            return super().forward(logits, targets) + 1e6 * self.training
+
+    monkeypatch.setattr(training_run, "LabelSmoothing", Dearer)
+    records = run_training(small_data, SHORT, tmp_path / "run")
+    assert records[-1]["dev_loss"] < 20
+
+
+def test_a_run_that_goes_on_tells_what_begins_anew(small_data, tmp_path, monkeypatch, capsys):
+    config = replace(SHORT, steps=4, eval_steps=2)
+    run_training(small_data, config, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-4")
+    monkeypatch.setattr(training_run, "edited_names", lambda numbers: ["TokenBatchSampler"])
+    run_training(small_data, config, tmp_path / "run")
+    assert "your version of TokenBatchSampler goes on" in capsys.readouterr().err
+
+
+def test_sides_turned_in_one_split_alone(tmp_path, monkeypatch):
+    (tmp_path / "train.jsonl").write_text('{"en": "a", "zh": "b"}')
+    (tmp_path / "dev.tsv").write_text("b\ta")
+    turned = replace(SHORT, target_first=True)
+    check_effects(turned, SHORT, data=tmp_path)
+    (tmp_path / "dev.tsv").rename(tmp_path / "dev.jsonl")
+    with pytest.raises(InputError, match="have names"):
+        check_effects(turned, SHORT, data=tmp_path)
 
 
 def test_a_preset_may_set_what_a_run_has_and_nothing_else(monkeypatch):

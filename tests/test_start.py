@@ -14,7 +14,7 @@ from engine.corpus.pairs import load_data, read_tsv
 from engine.errors import InputError
 from engine.options import parse_command
 from engine.run_folder import RunFolder
-from engine.training_run import mean_loss, run_training
+from engine.training_run import mean_loss, run_training, unknown_share
 from notebooks.setup import replace
 from train import TrainCommand
 
@@ -49,8 +49,9 @@ def test_vocabularies_and_weights_are_those_of_the_other_run(
     wanted = mean_loss(model, dev_set, config)
     assert f"dev loss before the first step {wanted:.3f}\n" in output
     rows = source.encode_batch([text for text, _ in read_tsv(other_data, "train", CONFIG)])
-    share = sum(row.count(1) / len(row) for row in rows) / len(rows)
+    share = sum(row.count(1) for row in rows) / sum(map(len, rows))
     assert share > 0.05 and f"unknown to it are {share:.1%} of the source tokens" in output
+    assert unknown_share([[1, 3], [2, 1, 5, 5, 3]]) == 0.5
     assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
     assert {path: path.read_bytes() for path in finished_run.rglob("*") if path.is_file()} == before
     assert read_records(tmp_path / "new")[-1]["dev_loss"] < wanted

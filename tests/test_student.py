@@ -3,6 +3,7 @@
 Its exercises are graded by the course's checks.
 """
 
+import ast
 import csv
 import json
 import math
@@ -225,6 +226,7 @@ def test_what_would_give_a_solution_away_is_refused():
         ["BIG = ROOT = NAMES['root']", "POWERS = {'root': math.sqrt}", "NAMES = {**POWERS}"],
         ["BIG = 1\nif BIG:\n    with open('/dev/null'):\n        ROOT = math.sqrt"],
         ["BIG = 1\ntry:\n    import quick\nexcept ImportError:\n    ROOT = math.sqrt"],
+        ["%time BIG = 1", "if BIG:\n    %time ROOT = math.sqrt"],
     ],
 )
 def test_an_answer_may_use_what_another_cell_assigns(cells):
@@ -233,6 +235,12 @@ def test_an_answer_may_use_what_another_cell_assigns(cells):
     assert verdicts.verdict({"math": math}, answer, check, utils.check, cells) == "right"
     names = {}  # without math
     assert "is not defined" in verdicts.verdict(names, answer, check, utils.check, cells)
+
+
+def test_what_a_statement_binds_itself_is_not_looked_for():
+    """Else all cells that assign to an x would run, and that may take minutes."""
+    (node,) = ast.parse("f = lambda x: [x + y for y, z in zip(a, b)]").body
+    assert verdicts.free_names(node) == {"a", "b", "zip"}
 
 
 def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp_path, capsys):

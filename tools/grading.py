@@ -177,7 +177,7 @@ def work(connection, folder, tasks, refused):
     sys.dont_write_bytecode = True
     sys.modules.update(dict.fromkeys(refused))  # None: it cannot be imported
     # the course stands in for what was not handed in: utils.py, the data
-    sys.path[:0] = [str(folder), str(ROOT)]
+    sys.path[:0] = [str(folder / "notebooks"), str(folder), str(ROOT)]
     sys.meta_path.insert(0, CourseFinder(folder))
     os.chdir(folder / "notebooks")
     notebook = names = None

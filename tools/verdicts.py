@@ -18,6 +18,7 @@ def statements(source):
     first, _, rest = source.lstrip().partition("\n")
     if re.match("%%(time|timeit|capture|prun)\\b", first):  # it runs the cell, too
         source = rest
+    source = re.sub(r"^(\s*)%time +", r"\1", source, flags=re.MULTILINE)  # so does this a line
     return ast.parse(TransformerManager().transform_cell(source)).body
 
 
@@ -88,7 +89,7 @@ def assign(name, cells, names, before=frozenset()):
     """Runs what these cells assign to a name, and before it to the names that this needs."""
     before |= {name}
     for node in assignments(name, cells):
-        for used in names_in(node, ast.Load) - names.keys() - before:
+        for used in free_names(node) - names.keys() - before:
             assign(used, cells, names, before)
         run_each([node], names)
 
@@ -100,6 +101,14 @@ def assignments(name, cells):
         with suppress(Exception):  # a student's cell may be anything
             nodes += [node for node in statements(cell) if name in names_in(node, ast.Store)]
     return nodes
+
+
+def free_names(node):
+    """The names that a statement reads and does not bind itself, as a lambda or comprehension."""
+    inner = [part.target for part in ast.walk(node) if isinstance(part, ast.comprehension)]
+    bound = set().union(*(names_in(target, ast.Store) for target in inner))
+    bound |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+    return names_in(node, ast.Load) - bound
 
 
 def names_in(node, context):
