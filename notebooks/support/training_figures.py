@@ -13,7 +13,7 @@ from utils import ROOT
 def starts_figure(runs):
     """Lesson 11: {name: (losses, losses)} from two seeds each, whole and zoomed in."""
     whole, near = plt.subplots(1, 2, figsize=(10, 3.6))[1]
-    colours = ("right", "train", "dev", "wrong", "encoder")
+    colours = ("right", "train", "wrong")
     for (name, seeds), colour in zip(runs.items(), colours):
         for axis in (whole, near):
             for losses, label in zip(seeds, (name, None)):
