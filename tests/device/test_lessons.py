@@ -23,13 +23,13 @@ SHORTER = {
         ('records[-1]["dev_loss"] < 3.6', 'records[-1]["dev_loss"] < 8'),
         ("(0, 200, 400, config.steps)", "(0, 10, 20, config.steps)"),
         ("(200, 400, 600)", "(10, 20, 30)"),
-        ("steps=100, warmup_steps=20", "steps=30, warmup_steps=6"),
+        ("steps=100, eval_steps=50, warmup_steps=20", "steps=30, eval_steps=15, warmup_steps=6"),
+        ("train_small(resumed, 50)", "train_small(resumed, 15)"),
         ("assert dev_loss < 5.5", "assert dev_loss < 8"),
         # tensors of the simulated device cannot be pickled
-        ('torch.save({"step": last, **states}, checkpoint)', "keep(last, states)"),
-        ("saved = torch.load(checkpoint, weights_only=True)", "saved = kept_states"),
-        ("checkpoint.unlink()", ""),
-        ("log, kept, epochs = [], [], 14", "log, kept, epochs = [], [], 4"),
+        ('torch.save(states, checkpoints / f"step-{self.step}.pt")', "keep(self.step, states)"),
+        ('torch.load(checkpoints / "step-50.pt", weights_only=True)', "kept_states[15]"),
+        ("log, snapshots, epochs = [], [], 14", "log, snapshots, epochs = [], [], 4"),
         ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
         ("assert gain > 0", "assert averaged"),
     ],
@@ -47,10 +47,12 @@ import torch
 from torch.utils._pytree import tree_map
 
 
+kept_states = {}
+
+
 def keep(step, states):
-    global kept_states
     copied = tree_map(lambda part: part.cpu().clone() if torch.is_tensor(part) else part, states)
-    kept_states = {"step": step, **copied}
+    kept_states[step] = copied
 """
 
 
