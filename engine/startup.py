@@ -26,7 +26,7 @@ def tune_process():
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     # Threads that wait for each other do so busily. On Linux they do it for so long that beside
-    # another busy program a training step takes many times as long (benchmarks/machine.py).
+    # another busy program a training step takes many times as long.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     # glibc gives large freed blocks back to the system, and the next training step asks for them
