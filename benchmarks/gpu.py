@@ -4,13 +4,12 @@ Trains on random sentences of 10 to 60 tokens, 32,000 different ones, beside PyT
 nn.Transformer and Hugging Face's Marian with the same loss, optimiser and precision, by turns;
 ours as `train.py` does, compiled, and as it does for short trainings.
 Prints target tokens a second, the share of the peak (FLOPs of the model against those of a large
-product in the same data type), the memory, and which kinds of kernel the GPU's time goes to.
+product in the same data type), and the memory.
 """
 
 import functools
 import statistics
 import sys
-from collections import Counter
 from unittest import mock
 
 from engine.startup import tune_process
@@ -35,16 +34,6 @@ from notebooks.training import train_step
 
 VOCABULARY = 32_000
 ROUNDS = 5
-KINDS = {
-    "products": ("gemm", "cutlass", "cublas", "nvjet", "xmma"),
-    "attention": ("fmha", "attention", "flash"),
-    "Adam and clipping": ("multi_tensor", "lpnorm", "adam"),
-    "loss": ("softmax", "nll", "cross_entropy"),
-    "norms": ("layer_norm", "gammabeta"),
-    "dropout": ("dropout",),
-    "embedding": ("embedding", "indexing", "index"),
-    "casts and copies": ("copy", "bfloat16tofloat"),
-}
 
 
 def sentences(number=20_000):
@@ -107,22 +96,6 @@ def jobs(config):
     yield "Marian", step(marian, adam(marian))
 
 
-def kinds(step, batches):
-    """Prints where the GPU's time goes, by kinds of kernel."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
-        list(map(step, batches))
-    shares = Counter()
-    for row in profiler.key_averages():
-        if row.self_device_time_total and row.device_type == torch.autograd.DeviceType.CUDA:
-            low = row.key.lower()
-            matching = (kind for kind, parts in KINDS.items() if any(part in low for part in parts))
-            shares[next(matching, "the rest, element by element")] += row.self_device_time_total
-    for kind, taken in shares.most_common():
-        print(f"  {kind:32}{taken / shares.total():6.1%}")
-
-
 def main(batch_tokens=25_000):
     if not torch.cuda.is_available():
         sys.exit("gpu.py measures an NVIDIA GPU, and PyTorch sees none here")
@@ -159,7 +132,6 @@ def main(batch_tokens=25_000):
         if name in ("ours", "not compiled"):
             text += f", {speed * flops / most:.0%} of the peak"
         print(f"{text}, {memory[name] / 2**30:.1f} GiB for activations and gradients")
-    kinds(steps["ours"], batches)
 
 
 if __name__ == "__main__":
