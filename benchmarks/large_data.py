@@ -2,39 +2,35 @@
 `python benchmarks/large_data.py --pairs 5200000 --folder DIR`.
 
 Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of
-translation2019zh, prepares them with `python prepare.py`, and prints as JSON: seconds of each
-stage, the highest sum of anonymous memory over all processes, bytes on the disk, and pairs a
-second. Linux only: memory is read from /proc.
+translation2019zh, prepares them with `python prepare.py`, whose bars say how long each stage took,
+and prints seconds, the highest sum of anonymous memory over all processes, and bytes on the disk.
+Linux only.
 """
 
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil  # Accelerate needs it
 
 from engine.corpus.pairs import read_tsv
 from engine.run_config import RunConfig
 from utils import ROOT
 
 CHUNK = 10_000  # pairs written at a time
-# a tqdm bar: name and the time it has run
-BAR = re.compile(r"(\w+): [^\r\n]*?\[(?:(\d+):)?(\d+):(\d+)<?")
+PREPARED = ROOT / "data_large" / "prepared"
 
 
 def write_pairs(folder, count):
     """Writes a data set of `count` pairs.
 
-    Of 1,000, 20 are copies of others, 1 has an empty side, 1 has no Chinese. A pair is three
-    clauses, each the front of one sentence of data_small and the back of another: about 25 English
-    words and 39 Chinese characters, and hardly a clause twice, as in real text. The last pair of
-    train also stands in test.
+    A pair is three clauses, each the front of one sentence of data_small and the back of another:
+    about 25 English words and 39 Chinese characters, and hardly a clause twice, as in real text.
     """
     sentences = read_tsv(ROOT / "data_small", "train", RunConfig())
     halves = [(cut(english.split()), cut(chinese)) for english, chinese in sentences]
@@ -44,19 +40,10 @@ def write_pairs(folder, count):
         with open(folder / f"{split}.jsonl", "w", encoding="utf-8") as file:
             for start in range(0, size, CHUNK):
                 rows = random.integers(len(halves), size=(min(CHUNK, size - start), 3, 2))
-                rows[9::50] = rows[8::50][: len(rows[9::50])]
-                pairs = [make_pair(row.tolist(), halves) for row in rows]
-                if split == "train":
-                    pairs[500::1000] = [("", chinese) for _, chinese in pairs[500::1000]]
-                    pairs[700::1000] = [(english, english) for english, _ in pairs[700::1000]]
-                elif split == "test":
-                    leaked = pairs[-1]
-                if start + len(rows) == count and split == "train":
-                    pairs[-1] = leaked
-                file.writelines(
-                    json.dumps({"english": a, "chinese": b}, ensure_ascii=False) + "\n"
-                    for a, b in pairs
-                )
+                for row in rows.tolist():
+                    english, chinese = make_pair(row, halves)
+                    pair = {"english": english, "chinese": chinese}
+                    file.write(json.dumps(pair, ensure_ascii=False) + "\n")
 
 
 def cut(tokens):
@@ -73,83 +60,36 @@ def make_pair(clauses, halves):
 
 
 def anonymous_memory(process):
-    """Bytes of anonymous memory of each running process of a tree, by process id."""
-    parents = {}
-    sizes = {}
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        except OSError:  # ended meanwhile
-            continue
-        number = int(status.parent.name)
-        parents[number] = int(fields["PPid"])
-        sizes[number] = 1024 * int(fields.get("RssAnon", "0 kB").split()[0])
-    tree = [process]
-    for number in tree:
-        tree += [child for child, parent in parents.items() if parent == number]
-    return {number: sizes[number] for number in tree if number in sizes}
-
-
-def folder_size(folder):
-    """Bytes of all files below a folder."""
+    """Bytes of anonymous memory of a process and all that it has started."""
     total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.stat(os.path.join(path, name)).st_size
-            except OSError:  # renamed or removed meanwhile
-                continue
+    for one in [process, *process.children(recursive=True)]:
+        try:
+            held = one.memory_info()
+        except psutil.NoSuchProcess:  # ended meanwhile
+            continue
+        total += held.rss - held.shared
     return total
 
 
-def run_prepare(folder, options):
-    """One run of the command.
+def disk_used():
+    """Bytes of all files below the prepared data."""
+    done = subprocess.run(["du", "-sb", PREPARED], capture_output=True, text=True)
+    return int(done.stdout.split()[0]) if done.stdout else 0
 
-    Returns (seconds, seconds of each stage, peak memory by stage, peak of bytes written, stdout).
-    """
-    prepared = ROOT / "data_large" / "prepared"
-    before = folder_size(prepared)
+
+def run_prepare(options):
+    """One run of the command: seconds, peak of memory, peak of bytes written."""
+    before = disk_used()
+    memory = disk = 0
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "prepare.py", "--data", str(folder), *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-    text = {"out": "", "err": ""}
-    stage = "start"
-    memory = {}
-    disk = 0
-
-    def read(stream, name):
-        while part := os.read(stream.fileno(), 1 << 16):
-            text[name] += part.decode(errors="replace")
-
-    streams = ((process.stdout, "out"), (process.stderr, "err"))
-    readers = [threading.Thread(target=read, args=pair) for pair in streams]
-    for reader in readers:
-        reader.start()
-    for turn in range(1 << 40):
-        stage = ([stage] + [match[1] for match in BAR.finditer(text["err"])])[-1]
-        sizes = sorted(anonymous_memory(process.pid).values(), reverse=True)
-        if sum(sizes) > memory.get(stage, {"bytes": -1})["bytes"]:
-            memory[stage] = {"bytes": sum(sizes), "by_process": sizes}
-        disk = max(disk, folder_size(prepared) - before) if turn % 20 == 0 else disk
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    seconds = time.perf_counter() - began
-    for reader in readers:
-        reader.join()
+    process = psutil.Popen([sys.executable, "prepare.py", *options], cwd=ROOT)
+    while process.poll() is None:
+        memory = max(memory, anonymous_memory(process))
+        disk = max(disk, disk_used() - before)
+        time.sleep(0.2)
     if process.returncode:
-        raise SystemExit(f"prepare.py ended with status {process.returncode}:\n{text['err']}")
-    stages = {
-        name: 3600 * int(h or 0) + 60 * int(m) + int(s)
-        for name, h, m, s in BAR.findall(text["err"])
-    }
-    return seconds, stages, memory, disk, text["out"]
+        raise SystemExit(f"prepare.py ended with status {process.returncode}")
+    return time.perf_counter() - began, memory, disk
 
 
 def main():
@@ -158,32 +98,17 @@ def main():
     parser.add_argument("--pairs", type=int, default=5_200_000)
     parser.add_argument("--folder", type=Path, required=True, help="where the pairs are written")
     parser.add_argument("--config", default="base")
-    parser.add_argument("--workers", type=int, default=min(4, os.cpu_count()))
-    arguments = parser.parse_args()
-    began = time.perf_counter()
-    write_pairs(arguments.folder, arguments.pairs)
-    written = time.perf_counter() - began
-    options = ["--config", arguments.config, "--workers", str(arguments.workers)]
-    seconds, stages, memory, disk, printed = run_prepare(arguments.folder, options)
-    again = run_prepare(arguments.folder, options)[0]
-    prepared = Path(printed.splitlines()[-1].removeprefix("prepared in "))
-    result = {
-        "pairs": arguments.pairs,
-        "workers": arguments.workers,
-        "seconds_to_write_pairs": round(written, 1),
-        "seconds": round(seconds, 1),
-        "seconds_by_stage": stages,
-        "seconds_when_done_already": round(again, 1),
-        "pairs_per_second": round(arguments.pairs / seconds),
-        "peak_anonymous_mib": round(max(peak["bytes"] for peak in memory.values()) / 2**20),
-        "peak_by_stage": memory,
-        "train_mib": round((arguments.folder / "train.jsonl").stat().st_size / 2**20),
-        "peak_disk_mib": round(disk / 2**20),
-        "prepared_mib": round(folder_size(prepared) / 2**20),
-        "folder": str(prepared),
-        "report": json.loads((prepared / "report.json").read_text(encoding="utf-8")),
-    }
-    print(json.dumps(result, indent=1))
+    parser.add_argument("--workers", default=str(min(4, os.cpu_count())))
+    given = parser.parse_args()
+    write_pairs(given.folder, given.pairs)
+    before = disk_used()
+    options = ["--data", str(given.folder), "--config", given.config, "--workers", given.workers]
+    seconds, memory, disk = run_prepare(options)
+    kept = disk_used() - before
+    again, *_ = run_prepare(options)
+    speed = given.pairs / seconds
+    print(f"{seconds:.0f} s, {speed:,.0f} pairs a second; done already: {again:.1f} s")
+    print(f"memory {memory / 2**30:.2f} GiB, disk {disk / 2**30:.2f}, then {kept / 2**30:.2f} GiB")
 
 
 if __name__ == "__main__":
