@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONUTF8 = 1
 STARTED := $(shell date +%s)
 
-.PHONY: help run translate test lab translator bench bench-full train-large
+.PHONY: help run translate test lab translator bench train-large
 
 help:  ## list the commands
 	@awk -F ':[^#]*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:[^#]*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -48,9 +48,6 @@ test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare
 
 bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
 	$(BIN)/python benchmarks/bench.py
-
-bench-full: .venv/bench  ## the same with a million pairs, growth with length and batch, and quality over three seeds
-	$(BIN)/python benchmarks/bench.py --full
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
