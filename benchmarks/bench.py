@@ -230,8 +230,9 @@ def main():
     report = {"torch": torch.__version__, "data type": native_dtype(), "ratios": {}}
     for stage in (training, translating):
         stage(report)
+        write_json(ROOT / "runs" / "bench.json", report)
+        print(f"{stage.__name__}: measured, in runs/bench.json", flush=True)
     print(json.dumps(report, indent=1, ensure_ascii=False))
-    write_json(ROOT / "runs" / "bench.json", report)
     missed = []
     for name, ratio in report["ratios"].items():
         floor = FLOORS.get(name, (0, 0))[native_dtype() != "bfloat16"]
