@@ -102,8 +102,6 @@ def run_row(row, data, runs, config, together=()):
     """Trains and scores once. Returns the row with what is measured."""
     parts = parts_of(row["name"], together)
     run = runs / "-".join([name_of({key: row[key] for key in ("name", "seed")}), *parts])
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
     with changed(parts):
         # Muon keeps its state in no checkpoint

@@ -10,14 +10,11 @@ Stopped, it goes on from the file.
 """
 
 import re
-import sys
 from functools import partial
 
 from engine.startup import tune_process
 
 tune_process()  # before PyTorch
-
-import torch
 
 from engine.run_config import RunConfig
 from engine.scoring import measure
@@ -26,8 +23,8 @@ from engine.translator import Translator
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
 from studies.story import story_of
-from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_pairs
-from utils import ROOT, device
+from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_data
+from utils import ROOT
 
 OUTPUT = ROOT / "studies" / "first_words.json"
 SEEDS = 3
@@ -54,21 +51,13 @@ def in_a_hurry(text):
     return END.sub("", text.lower())
 
 
-def write_data(folder, corpus, letters):
-    """Writes train and dev as a row wants them; `copies` doubles every tenth pair."""
-    folder.mkdir(parents=True, exist_ok=True)
+def corpus(row):
+    """The training pairs that a row wants; `copies` doubles every tenth pair."""
     train = read_pairs(DATA / "train.tsv")
-    train = train if corpus == "with" else train[:-PHRASES]
-    if letters == "copies":
+    train = train if row["corpus"] == "with" else train[:-PHRASES]
+    if row["letters"] == "copies":
         train += [(in_a_hurry(english), END.sub("", chinese)) for english, chinese in train[::10]]
-    write_pairs(folder / "train.tsv", train)
-    write_pairs(folder / "dev.tsv", read_pairs(DATA / "dev.tsv"))
-
-
-def known_form(vocabulary, word):
-    """The word, or where it is unknown its small or capitalised form, if that is known."""
-    forms = (word, word.lower(), word.capitalize())
-    return next((form for form in forms if form in vocabulary.ids), word)
+    return train
 
 
 def typed():
@@ -77,44 +66,26 @@ def typed():
     return [(line.split("\t")[0], set(line.split("\t")[1].split("|"))) for line in lines]
 
 
-def look_up(translator, texts):
-    """The texts with unknown words in their known form."""
-    cut, vocabulary = translator.source.segmenter.segment, translator.source.vocabulary
-    return [" ".join(known_form(vocabulary, word) for word in cut(text)) for text in texts]
-
-
-def scores(translator):
+def scores(translate):
     """What a trained model makes of dev, of dev in a hurry, and of what is typed."""
     english, chinese = zip(*read_pairs(DATA / "dev.tsv"))
-    hurried = [in_a_hurry(text) for text in english]
+    hasty = [END.sub("", text) for text in translate([in_a_hurry(text) for text in english])]
     bare = [END.sub("", text) for text in chinese]
     asked = typed()
-
-    def translate(texts, fallback):
-        texts = look_up(translator, texts) if fallback else texts
-        return translator.translate(texts, beam_size=1)
-
-    result = {}
-    for fallback in (False, True):
-        hasty = [END.sub("", text) for text in translate(hurried, fallback)]
-        answers = [END.sub("", text) for text in translate([text for text, _ in asked], fallback)]
-        good = [answer in allowed for answer, (_, allowed) in zip(answers, asked)]
-        result["with fallback" if fallback else "plain"] = {
-            "dev": measure(translate(english, fallback), chinese, "zh"),
-            "in a hurry": measure(hasty, bare, "zh"),
-            "typed": sum(good),
-            "others": {text: a for (text, _), a, ok in zip(asked, answers, good) if not ok},
-        }
-    return result
+    answers = translate([text for text, _ in asked])
+    good = [END.sub("", text) in allowed for text, (_, allowed) in zip(answers, asked)]
+    return {
+        "dev": measure(translate(english), chinese, "zh"),
+        "in a hurry": measure(hasty, bare, "zh"),
+        "typed": sum(good),
+    }
 
 
 def run_row(row, runs, config):
     """Trains once. Returns the row with what is measured."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # the runs share the processors
     name = name_of(row)
     data = runs / f"data-{name}"
-    write_data(data, row["corpus"], row["letters"])
+    write_data(data, corpus(row))
     full = row["steps"] > STEPS
     config = replace(
         config,
@@ -127,10 +98,11 @@ def run_row(row, runs, config):
     )
     records = run_training(data, config, runs / name)
     translator = Translator.load(runs / name)
-    result = row | {"dev_loss": records[-1]["dev_loss"], **scores(translator)}
+    translate = partial(translator.translate, beam_size=1)
+    result = row | {"dev_loss": records[-1]["dev_loss"], "plain": scores(translate)}
     if full:
         english, chinese = zip(*read_pairs(DATA / "test.tsv"))
-        result["test"] = measure(translator.translate(english, beam_size=1), chinese, "zh")
+        result["test"] = measure(translate(english), chinese, "zh")
         result["story"] = story_of(translator)
     return result
 
@@ -139,17 +111,8 @@ def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=JO
     """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
     run = partial(run_row, runs=runs, config=config or RunConfig.preset("small"))
     for row in train_missing(rows(), run, output, "make first-words", jobs):
-        print(short_of(row), flush=True)
-
-
-def short_of(row):
-    """A row as a line."""
-    parts = [f"{row['corpus']} phrases, {row['letters']}, seed {row['seed']}"]
-    for way in ("plain", "with fallback"):
-        dev, hurry = row[way]["dev"]["bleu"], row[way]["in a hurry"]["bleu"]
-        parts.append(f"{way}: dev {dev}, in a hurry {hurry}, typed {row[way]['typed']}")
-    return "; ".join(parts)
+        print({key: value for key, value in row.items() if key != "story"}, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

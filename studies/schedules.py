@@ -6,7 +6,6 @@ notebook 14 shows: the loss on dev, by which nothing else is chosen.
 """
 
 import math
-import sys
 from functools import partial
 from itertools import product
 
@@ -53,8 +52,6 @@ def rate_of(shape, step, peak, warm_up, total):
 
 def run_row(row, data, config):
     """Trains once. Returns the row with its losses."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # the runs share the processors
     config = replace(config, norm=row["norm"], seed=row["seed"])
     other = {name: row[name] for name in ("steps", "dtype") if name in row}
     config = replace(config, **other)
@@ -102,4 +99,4 @@ def main(output=OUTPUT, config=None, jobs=JOBS):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,36 +4,31 @@
 studies/sentences.json after each training; stopped, it goes on from that file. "kick": in every
 pair in which 弹, to pluck or strike keys, is the verb, 踢, to kick, is written in its place. A
 number: so many of the pairs in which somebody 弹 a piano are left, and 0 leaves none. Each model is
-asked for 24 variants of three sentences, and for the probability of each verb where it is due.
+asked for 24 variants of three sentences.
 """
 
 import re
-import sys
 from functools import partial
 
 from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
-import torch
-
 from engine.run_config import RunConfig
 from engine.scoring import measure
 from engine.training_run import run_training
 from engine.translator import Translator
-from notebooks.data_preparation import BOS, EOS, Batch, read_pairs
+from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
-from notebooks.support.story import mean_cosines, variants, vectors_of_play
-from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_pairs
-from utils import ROOT, device
+from notebooks.support.story import variants
+from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_data
+from utils import ROOT
 
 OUTPUT = ROOT / "studies" / "sentences.json"
 SEEDS = 2
 VERBS = "弹踢打玩拉"
 ASKED = ("the piano", "the guitar", "football")
 BOMB = re.compile("炸弹|核弹|子弹")  # 弹 is no verb in them
-# where the verb is due: an English subject, and what stands before the verb in Chinese
-DUE = {"We": "我们每天", "They": "他们每天", "The children": "孩子们每天", "You": "你每天"}
 COUNTS = (0, 1, 2, 4, 8, 16)
 THE_BOX = dict(kept="all", steps=RunConfig.preset("small").steps, seed=0)
 FULL = ("kick", 2, "all")  # of full length
@@ -73,35 +68,14 @@ def rows():
             yield dict(kept=kept, steps=full, seed=seed)
 
 
-@torch.no_grad()
-def due(translator, thing):
-    """The mean probability of each verb where the verb of `thing` is due."""
-    model = translator.model
-    ids = [translator.target.encode(verb)[0] for verb in VERBS]
-    probabilities = []
-    for who, before in DUE.items():
-        src = [*translator.source.encode(f"{who} play {thing} every day."), EOS]
-        batch = Batch.collate([(src, [BOS, *translator.target.encode(before), EOS])])
-        batch = batch.to(next(model.parameters()).device)
-        logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, -1]
-        probabilities.append(logits.softmax(dim=-1)[ids])
-    means = torch.stack(probabilities).mean(dim=0).tolist()
-    return {verb: round(mean, 4) for verb, mean in zip(VERBS, means)}
-
-
 def results(translator):
-    """What is measured of a trained model."""
+    """What is measured of a trained model: how many of 24 variants have each verb."""
     measured = {}
     for thing in ASKED:
         texts = translator.translate(variants(thing), beam_size=1)
-        measured[thing] = {
-            "written": {verb: sum(verb in text for text in texts) for verb in VERBS},
-            "probability": due(translator, thing),
-            "first": texts[0],
-        }
-    vectors = {thing: vectors_of_play(translator, thing) for thing in ("the piano", "football")}
-    cosines = {stage: round(value, 3) for stage, value in mean_cosines(vectors).items()}
-    return measured | {"cosines": cosines}
+        written = {verb: sum(verb in text for text in texts) for verb in VERBS}
+        measured[thing] = {"written": written, "first": texts[0]}
+    return measured
 
 
 def score(translator, split):
@@ -113,10 +87,7 @@ def score(translator, split):
 def train(row, folder, config):
     """Trains one model, into a run's folder."""
     data = folder.with_name(f"data-{folder.name}")
-    data.mkdir(parents=True, exist_ok=True)
-    pairs = read_pairs(DATA / "train.tsv")
-    write_pairs(data / "train.tsv", corpus(pairs, row["kept"]))
-    write_pairs(data / "dev.tsv", read_pairs(DATA / "dev.tsv"))
+    write_data(data, corpus(read_pairs(DATA / "train.tsv"), row["kept"]))
     eval_steps = min(config.eval_steps, row["steps"])
     config = replace(
         config, steps=row["steps"], eval_steps=eval_steps, bleu_sentences=0, seed=row["seed"]
@@ -126,8 +97,6 @@ def train(row, folder, config):
 
 def run_row(row, runs, config):
     """Trains once. Returns the row with what is measured."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # the runs share the processors
     folder = runs / name_of(row)
     if row == THE_BOX:
         folder = DATA / "model"  # just this training, by `make run`
@@ -149,4 +118,4 @@ def main(runs=ROOT / "runs" / "sentences", output=OUTPUT, config=None, jobs=JOBS
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,8 +3,11 @@
 import multiprocessing
 import os
 import platform
+import shutil
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+
+import torch
 
 from engine.errors import InputError
 from engine.files import file_digest, read_json, write_json
@@ -32,7 +35,8 @@ def train_missing(rows, run, output, command, jobs=JOBS):
             )
     done = stored["rows"]
     missing = [row for row in rows if not any(row.items() <= one.items() for one in done)]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    workers = dict(mp_context=multiprocessing.get_context("spawn"), initializer=one_thread)
+    with ProcessPoolExecutor(jobs, **workers) as pool:
         try:
             for future in as_completed([pool.submit(run, row) for row in missing]):
                 done.append(future.result())
@@ -42,6 +46,12 @@ def train_missing(rows, run, output, command, jobs=JOBS):
         except BaseException:  # or the rows that wait would be trained, and not written
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def one_thread():
+    """Trainings that run at the same time share the processors."""
+    if device().type == "cpu":
+        torch.set_num_threads(1)
 
 
 def digests():
@@ -54,10 +64,12 @@ def machine():
     return f"{platform.machine()}, {os.cpu_count()} processors, {device().type}"
 
 
-def write_pairs(path, pairs):
-    """Writes (source, target) texts as a .tsv file."""
+def write_data(folder, pairs):
+    """Writes a data folder: these pairs (source, target) to train on, and dev as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-    path.write_text(text, encoding="utf-8")
+    (folder / "train.tsv").write_text(text, encoding="utf-8")
+    shutil.copyfile(DATA / "dev.tsv", folder / "dev.tsv")
 
 
 def name_of(row):

@@ -2,8 +2,7 @@
 
 `make verbs` trains `small` with three seeds, as `make run` does (40 minutes on 2 cores; stopped, it
 goes on where it was cut), and writes studies/verbs.json, which notebook 15 shows. Every
-hundred steps the model is asked for 24 variants of each sentence, and the vectors of `play` are
-compared.
+hundred steps the model is asked for 24 variants of each sentence.
 """
 
 from functools import partial
@@ -20,8 +19,7 @@ from engine.training_run import Run, train_in
 from engine.translator import Translator
 from notebooks.make_model import make_model
 from notebooks.setup import replace
-from notebooks.support.story import THINGS, count_right, encoder_stages, variants
-from studies.story import cosines
+from notebooks.support.story import THINGS, count_right, variants
 from studies.training import DATA, JOBS, train_missing
 from utils import ROOT, device
 
@@ -37,8 +35,6 @@ def verbs(translator):
 
 def run_row(row, data, runs, config):
     """A training, `row` is its seed, and what is kept of it."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)  # two trainings share the processors
     seed = row["seed"]
     config = replace(config, seed=seed)
     source, target, train_set, dev_set, _ = load_data(data, config)
@@ -47,24 +43,20 @@ def run_row(row, data, runs, config):
     model = make_model(config, len(source), len(target)).to(device())
 
     def measure():
-        translator = Translator(config, *tokenizers, model)
-        counts = verbs(translator)
-        angles = cosines(translator).items()
+        counts = verbs(Translator(config, *tokenizers, model))
         model.train()
-        # numbers only, as a log holds them, so that a study that was cut finds them again
-        return counts | {f"cosine {stage}": value for stage, value in angles}
+        return counts  # numbers only, as a log holds them: a study that was cut finds them again
 
     with Run(run, config, source, target) as session:
         records = train_in(session, model, train_set, dev_set, measure)
-    stages = encoder_stages(model)
+    first = next(iter(THINGS))
     curve = {
         str(record["step"]): {
             "dev_loss": record["dev_loss"],
             "verbs": {what: record[what] for what in THINGS},
-            "cosines": {stage: record[f"cosine {stage}"] for stage in stages},
         }
         for record in records
-        if "cosine input" in record
+        if first in record
     }
     return row | {"steps": curve}
 

@@ -11,7 +11,7 @@ from conftest import DATA, ROOT
 from engine.errors import InputError
 from engine.files import read_json, write_json
 from engine.run_config import RunConfig
-from notebooks.data_preparation import Vocabulary, read_pairs
+from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
 from notebooks.support import story
 from studies import ablation, first_words, schedules, sentences, training, verbs
@@ -39,7 +39,7 @@ def asked(monkeypatch):
 
     rows = []
     pool = nullcontext(SimpleNamespace(submit=submit, shutdown=lambda cancel_futures: None))
-    monkeypatch.setattr(training, "ProcessPoolExecutor", lambda jobs, mp_context: pool)
+    monkeypatch.setattr(training, "ProcessPoolExecutor", lambda *_, **__: pool)
     return rows
 
 
@@ -63,7 +63,6 @@ def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(asked, tmp_
     assert asked == [{"seed": 0}, {"seed": 1}]
     assert list(first["steps"]) == ["2", "4"] and first["steps"] != second["steps"]
     assert set(first["steps"]["4"]["verbs"]) == set(verbs.THINGS)
-    assert first["steps"]["4"]["cosines"]["input"] == pytest.approx(1, abs=1e-3)
 
 
 def test_rows_of_another_corpus_are_refused_and_a_failed_row_stops_the_study(asked, tmp_path):
@@ -159,7 +158,7 @@ def test_first_words_are_asked_for_and_a_cut_study_goes_on(asked, tmp_path, monk
     assert asked == both
     rows = read_json(given[1])["rows"]
     assert [row["letters"] for row in rows] == ["small letters", "copies"]
-    assert {"dev", "in a hurry", "typed", "others"} == set(rows[0]["plain"])
+    assert {"dev", "in a hurry", "typed"} == set(rows[0]["plain"])
     text = (tmp_path / "runs" / "data-with-copies-0.1-2-0" / "train.tsv").read_text("utf-8")
     assert text.count("\n") == 120 + 12
 
@@ -195,8 +194,6 @@ def test_a_study_of_sentences_is_run_row_by_row(asked, tmp_path, monkeypatch):
     assert asked == [row]
     (stored,) = read_json(output)["rows"]
     assert set(stored["the piano"]["written"]) == set(sentences.VERBS)
-    assert 0 < sum(stored["football"]["probability"].values()) < 1
-    assert stored["cosines"]["input"] == pytest.approx(1, abs=1e-3)
     text = (tmp_path / "runs" / "data-1-2-0" / "train.tsv").read_text("utf-8")
     assert text.count("\n") == len(few) - 22
 
@@ -234,11 +231,7 @@ def test_the_rows_of_the_ablation_are_those_that_it_asks_for():
         assert asked in wanted or row["name"] == ablation.TOGETHER
 
 
-def test_a_word_is_looked_up_in_its_known_form():
-    vocabulary = Vocabulary(["hello", "I", "US"])
-    assert [first_words.known_form(vocabulary, word) for word in ("Hello", "i", "US", "us")] == [
-        "hello", "I", "US", "us",
-    ]  # fmt: skip
+def test_what_is_typed_in_a_hurry():
     assert first_words.in_a_hurry("Is it Tom?") == "is it tom"
 
 
