@@ -1,7 +1,7 @@
 """The model of the course with parts of it changed, as lesson 15 and `make ablation` compare them.
 
-What stands first are the solutions of exercises, in lessons 03 to 06, and a test compares them;
-`muon_step` is compared with PyTorch's Muon. The others put them into a whole model and its
+What stands first are the solutions of exercises, in lessons 03, 04 and 06, and a test compares
+them; `muon_step` is compared with PyTorch's Muon. The others put them into a whole model and its
 optimiser.
 """
 
@@ -60,23 +60,6 @@ class GroupedQueryAttention(MultiHeadAttention):
         times = self.num_heads // key.shape[1]
         key, value = key.repeat_interleave(times, dim=1), value.repeat_interleave(times, dim=1)
         return super().attend(query, key, value, mask)
-
-
-def rms_norm(x, weight, eps=1e-5):
-    """x (..., d_model) and weight (d_model,) to x's shape."""
-    return x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt() * weight
-
-
-class RMSNorm(nn.Module):
-    """`rms_norm` with a weight of its own. Shapes: (..., d_model) to the same."""
-
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x):
-        return rms_norm(x, self.weight, self.eps)
 
 
 class GatedFeedForward(nn.Module):
@@ -144,11 +127,8 @@ class Dropping(MultiHeadAttention):
     p = RunConfig().dropout
 
     def attend(self, query, key, value, mask):
-        scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = F.dropout(scores.softmax(dim=-1), self.p, self.training)
-        return weights @ value
+        p = self.p if self.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=p)
 
 
 def attention(config, parts):
@@ -179,7 +159,7 @@ def build(config, src_size, tgt_size, parts):
             for name, child in module.named_children():
                 if isinstance(child, LayerNorm):
                     # 256 parameters less at each of 17 places: 0.06 % of all
-                    setattr(module, name, RMSNorm(config.d_model))
+                    setattr(module, name, nn.RMSNorm(config.d_model, eps=1e-5))
         if isinstance(module, PositionalEncoding) and parts & {"RoPE", "no positions"}:
             module.table.zero_()
         if isinstance(module, InputEmbedding) and "no factor" in parts:

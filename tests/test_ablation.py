@@ -21,7 +21,7 @@ from studies import ablation, variants
 
 CONFIG = replace(TINY, num_heads=4, d_ff=128)
 KINDS = [*([name] for name in ablation.SINCE), ablation.SINCE, ["no positions"], ["no factor"]]
-SOLUTIONS = "rotary GroupedQueryAttention rms_norm RMSNorm GatedFeedForward".split()
+SOLUTIONS = "rotary GroupedQueryAttention GatedFeedForward".split()
 each_kind = pytest.mark.parametrize("parts", KINDS, ids="+".join)
 
 
