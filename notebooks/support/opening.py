@@ -3,7 +3,7 @@
 import re
 
 from notebooks.data_preparation import read_pairs
-from notebooks.support.proofs import token_log_probs
+from notebooks.support.proofs import likeliest
 from utils import ROOT
 
 PLAY = re.compile(r"\b[Pp]lay(s|ed|ing)?\b")
@@ -43,11 +43,9 @@ def watch(translator, sentence):
     text = ""
     written = []
     while not text.endswith("。"):
-        log_probs, _ = token_log_probs(translator, sentence, text)
-        probabilities, ids = log_probs[len(text)].exp().topk(3)
-        tokens = [translator.target.vocabulary.name(number) for number in ids.tolist()]
-        row = [f"{token} {p:.2f}" for token, p in zip(tokens, probabilities.tolist())]
+        tokens = likeliest(translator, sentence, text)
+        row = [f"{token} {p:.2f}" for token, p in tokens]
         print(text.ljust(8, "\u3000"), "→", "  ".join(row))  # padded with blanks of Chinese width
-        text += tokens[0]
-        written.append((tokens[0], probabilities[0].item()))
+        text += tokens[0][0]
+        written.append(tokens[0])
     return written

@@ -1,4 +1,7 @@
-"""Helpers of the proofs in notebooks 08 to 10 and 16, and of the tests."""
+"""Helpers of the proofs and experiments that lessons show, and of the tests."""
+
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import nn
@@ -29,21 +32,31 @@ def shake(module):
     return module
 
 
+@contextmanager
+def hooked(modules, hook):
+    """Within it `hook(name, output)` is called behind each of these modules, {name: module}.
+
+    What it returns, if anything, is the module's output then.
+    """
+
+    def call(name, module, inputs, output):
+        return hook(name, output)
+
+    with ExitStack() as hooks:
+        for name, module in modules.items():
+            hooks.enter_context(module.register_forward_hook(partial(call, name)))
+        yield
+
+
 def record_shapes(model, batch):
     """{module name: shapes of what it returned, one a call} of a pass; the model's name is ""."""
     shapes = {}
-    hooks = []
-    for name, module in model.named_modules():
 
-        def note(module, inputs, output, name=name):
-            shapes.setdefault(name, []).append(tuple(output.shape))
+    def note(name, output):
+        shapes.setdefault(name, []).append(tuple(output.shape))
 
-        hooks.append(module.register_forward_hook(note))
-    try:
+    with hooked(dict(model.named_modules()), note):
         model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return shapes
 
 
@@ -63,3 +76,11 @@ def token_log_probs(translator, sentence, translation):
     """Log-probabilities (T, V) of every next token of a translation, and its ids, EOS included."""
     ids = [*translator.target.encode(translation), EOS]
     return next_log_probs(translator.model, translator.encode(sentence), ids), ids
+
+
+def likeliest(translator, sentence, text, count=3):
+    """The likeliest tokens behind the beginning of a translation: pairs (token, probability)."""
+    log_probs, _ = token_log_probs(translator, sentence, text)
+    probabilities, ids = log_probs[-1].exp().topk(count)
+    names = [translator.target.vocabulary.name(number) for number in ids.tolist()]
+    return list(zip(names, probabilities.tolist()))

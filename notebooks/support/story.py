@@ -8,20 +8,12 @@ every part gave to a token, direct logit attribution (Elhage et al. 2021).
 
 import itertools
 import re
-from contextlib import ExitStack, contextmanager
 
 import torch
 
 from engine.attention_maps import attention_maps, translation_attention
-from notebooks.data_preparation import (
-    BOS,
-    EOS,
-    PAD,
-    Batch,
-    causal_mask,
-    pad_rows,
-    padding_mask,
-)
+from notebooks.data_preparation import BOS, EOS, PAD, Batch, pad_rows, padding_mask
+from notebooks.support.proofs import hooked, likeliest
 from notebooks.transformer import length_limits, next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
@@ -120,18 +112,9 @@ def device_of(model):
     return next(model.parameters()).device
 
 
-@contextmanager
 def zeroed(modules):
-    """Within it these modules return zeros, which is called zero ablation."""
-    hooks = [
-        module.register_forward_hook(lambda module, inputs, output: 0 * output)
-        for module in modules
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    """A context in which these modules return zeros, which is called zero ablation."""
+    return hooked(dict(enumerate(modules)), lambda name, output: 0 * output)
 
 
 # vectors
@@ -154,13 +137,7 @@ def encoder_stages(model):
 def encoder_vectors(model, ids, src_mask):
     """The vectors of ids (B, S) at every stage of `encoder_stages`: (B, S, D) each, by its name."""
     vectors = {}
-
-    def keep(name):
-        return lambda module, inputs, output: vectors.update({name: output})
-
-    with ExitStack() as hooks:
-        for name, module in encoder_stages(model).items():
-            hooks.enter_context(module.register_forward_hook(keep(name)))
+    with hooked(encoder_stages(model), vectors.__setitem__):
         model.encode(ids, src_mask)
     return vectors
 
@@ -266,23 +243,15 @@ def word_attention(translator, sentence, translation, token):
     return weights
 
 
-@torch.no_grad()
 def verb_guesses(translator, thing):
     """What the model's translation has before the verb, and the three likeliest tokens there.
 
     The text, and pairs (token, probability).
     """
-    model = translator.model
     sentence = f"We play {thing} every day."
     (text,) = translator.translate([sentence])
     before = text[: next(place for place, sign in enumerate(text) if sign in "踢打下弹拉玩")]
-    src = encode_sentences(translator.source, [sentence])
-    tgt = torch.tensor([[BOS, *translator.target.encode(before)]])
-    logits = model(src, tgt, padding_mask(src), causal_mask(tgt.shape[1]))[0, -1]
-    logits[: PAD + 1] = -torch.inf  # PAD is never an answer
-    probabilities, ids = logits.softmax(dim=-1).topk(3)
-    names = [translator.target.vocabulary.name(number) for number in ids.tolist()]
-    return before, list(zip(names, probabilities.tolist()))
+    return before, likeliest(translator, sentence, before)
 
 
 @torch.no_grad()
@@ -291,22 +260,14 @@ def decoder_vectors(model, batch):
 
     "embedding", then "self-attention 1", "cross-attention 1", "feed-forward 1" and so on.
     """
-    vectors = {}
-
-    def keep(name):
-        return lambda module, inputs, output: vectors.update({name: output[0, -1]})
-
     modules = {"embedding": model.positions}  # its last call is the decoder's
+    parts = "self-attention", "cross-attention", "feed-forward"
     for number, layer in enumerate(model.decoder.layers, start=1):
-        for part, module in zip(
-            ("self-attention", "cross-attention", "feed-forward"), layer.sublayers
-        ):
-            modules[f"{part} {number}"] = module
-    with ExitStack() as hooks:
-        for name, module in modules.items():
-            hooks.enter_context(module.register_forward_hook(keep(name)))
+        modules |= {f"{part} {number}": one for part, one in zip(parts, layer.sublayers)}
+    vectors = {}
+    with hooked(modules, vectors.__setitem__):
         model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    return vectors
+    return {name: output[0, -1] for name, output in vectors.items()}
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 
 from notebooks.data_preparation import BOS, EOS, PAD, Batch
-from notebooks.support.proofs import token_log_probs
+from notebooks.support.proofs import hooked, token_log_probs
 
 
 @torch.no_grad()
@@ -18,23 +18,19 @@ def decoder_units(translator, pairs):
     model, source, target = translator.model, translator.source, translator.target
     ids = [[*target.encode(chinese), EOS] for _, chinese in pairs]
     items = [([*source.encode(english), EOS], [BOS, *row]) for (english, _), row in zip(pairs, ids)]
-    values = [[] for _ in model.decoder.layers]
+    values = {number: [] for number in range(len(model.decoder.layers))}
 
-    def keep(kept):
-        return lambda module, inputs, output: kept.append(output[real].relu())
+    def keep(number, output):
+        values[number].append(output[real].relu())
 
-    hooks = [
-        layer.feed_forward.inner.register_forward_hook(keep(kept))
-        for layer, kept in zip(model.decoder.layers, values)
-    ]
-    for start in range(0, len(items), 64):
-        batch = Batch.collate(items[start : start + 64])
-        real = batch.tgt_in != PAD
-        model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    for hook in hooks:
-        hook.remove()
+    inner = {number: layer.feed_forward.inner for number, layer in enumerate(model.decoder.layers)}
+    with hooked(inner, keep):
+        for start in range(0, len(items), 64):
+            batch = Batch.collate(items[start : start + 64])
+            real = batch.tgt_in != PAD
+            model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     places = [(target.decode(row[:place]), token) for row in ids for place, token in enumerate(row)]
-    return places, [torch.cat(kept) for kept in values]
+    return places, [torch.cat(kept) for kept in values.values()]
 
 
 def strongest_texts(translator, pairs, places, values, count):
