@@ -347,7 +347,7 @@ def layer_flow_figure(words, word):
 
 def framed_map(axis, weights, rows, columns, frames, title):
     """Lesson 08: an attention map with its numbers, in each row the column that was expected."""
-    attention_heatmap(weights, rows, columns, title, axis, "query", "key")
+    attention_heatmap(weights, rows, columns, title, axis)
     for row, expected in enumerate(frames):
         corner = (expected - 0.5, row - 0.5)
         axis.add_patch(

@@ -120,9 +120,7 @@ def label_points(axis, points, names, colours):
         taken.append(box)
 
 
-def attention_heatmap(
-    weights, rows, columns, title, axis=None, row_name="query", column_name="key"
-):
+def attention_heatmap(weights, rows, columns, title, axis=None):
     """One attention map: weights (len(rows), len(columns)) from 0 to 1, tokens on both axes."""
     if axis is None:
         size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
@@ -132,16 +130,14 @@ def attention_heatmap(
     )
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
-    axis.set(title=title, xlabel=column_name, ylabel=row_name)
+    axis.set(title=title, xlabel="key", ylabel="query")
     if axis.get_subplotspec().is_last_col():  # one colour bar for maps side by side
         axis.figure.colorbar(image, ax=axis, label="weight")
     return axis
 
 
-def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
+def mask_figure(mask, rows, columns, title, axis, colour):
     """A boolean mask (len(rows), len(columns)): True, may attend, in the colour of who looks."""
-    if axis is None:
-        axis = plt.subplots(figsize=(1.6 + 0.42 * len(columns), 1.3 + 0.42 * len(rows)))[1]
     axis.imshow(
         torch.as_tensor(mask).cpu().numpy(),
         vmin=0,
@@ -156,7 +152,6 @@ def mask_figure(mask, rows, columns, title, axis=None, colour="encoder"):
     axis.grid(which="minor", color="white", linewidth=2)
     axis.tick_params(which="minor", length=0)
     axis.set(title=title, xlabel="key (attended to)", ylabel="query (attends)")
-    return axis
 
 
 def cells_figure(lines, values=None):

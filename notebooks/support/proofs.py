@@ -78,9 +78,9 @@ def token_log_probs(translator, sentence, translation):
     return next_log_probs(translator.model, translator.encode(sentence), ids), ids
 
 
-def likeliest(translator, sentence, text, count=3):
-    """The likeliest tokens behind the beginning of a translation: pairs (token, probability)."""
+def likeliest(translator, sentence, text):
+    """The three likeliest tokens behind a translation's beginning: pairs (token, probability)."""
     log_probs, _ = token_log_probs(translator, sentence, text)
-    probabilities, ids = log_probs[-1].exp().topk(count)
+    probabilities, ids = log_probs[-1].exp().topk(3)
     names = [translator.target.vocabulary.name(number) for number in ids.tolist()]
     return list(zip(names, probabilities.tolist()))

@@ -42,9 +42,9 @@ OTHER_WORDS = re.compile(
 )
 
 
-def variants(thing, who=WHO):
-    """Sentences in which this is played, one for each of `who` and each time."""
-    return [f"{one} play {thing} {when}." for one, when in itertools.product(who, WHEN)]
+def variants(thing):
+    """Sentences in which this is played, one for each of WHO and of WHEN."""
+    return [f"{who} play {thing} {when}." for who, when in itertools.product(WHO, WHEN)]
 
 
 def count_right(thing, texts):
@@ -181,14 +181,14 @@ def mean_cosines(vectors):
 
 
 @torch.no_grad()
-def transplant(translator, givers, takers, stage="memory", word="play"):
-    """Greedy translations of the takers, sentences in which `word` has its giver's vector.
+def transplant(translator, givers, takers, stage="memory"):
+    """Greedy translations of the takers, sentences in which `play` has its giver's vector.
 
-    Each of the sentences has `word` once. Its vector is taken from the giver behind a stage of
+    Each of the sentences has `play` once. Its vector is taken from the giver behind a stage of
     `encoder_stages` and put in its place in the taker; what comes behind computes with it.
     """
     model = translator.model
-    number = translator.source.vocabulary.ids[word]
+    number = translator.source.vocabulary.ids["play"]
     given, taken = (
         encode_sentences(translator.source, sentences).to(device_of(model))
         for sentences in (givers, takers)
