@@ -94,7 +94,6 @@ check: .venv/dev  ## style, the quick tests with the lines of plain files that t
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=engine --cov-report=term:skip-covered $(QUICK)
-	$(BIN)/python tools/model.py --check
 
 notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb

@@ -11,9 +11,11 @@ import train
 import translate
 from engine import definitions, pretrained
 from engine.corpus.pairs import read_tsv
+from engine.files import file_digest
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import score
+from notebooks.setup import replace
 from notebooks.support.box import load_pretrained
 from notebooks.translation import bleu
 from studies import first_words
@@ -79,8 +81,15 @@ def test_its_scores_are_those_of_scores_json():
     assert scores["beam 4, alpha 1.4"]["bleu"] > scores["greedy"]["bleu"] > 35
 
 
+def test_it_was_made_from_this_corpus_and_these_settings():
+    """Where it was not: `make run`, then `make model`."""
+    made = json.loads((BOX / "made.json").read_text(encoding="utf-8"))
+    assert made["train.tsv"] == file_digest(DATA / "train.tsv")
+    assert RunFolder(BOX).read_config() == replace(RunConfig.preset("small"), dtype="float32")
+
+
 def test_the_list_of_definitions_is_that_of_the_lessons():
-    """After an edit of a lesson of the course: `make notebooks`, or tools/model.py --exports."""
+    """After an edit of a lesson: `make notebooks`, or tools/model.py --definitions."""
     assert json.loads(definitions.DEFINITIONS.read_text()) == definitions.all_definitions()
     assert definitions.edited_names() == []
 

@@ -1,9 +1,8 @@
 """The model in the box, data_small/model: `python tools/model.py [--run RUN]` makes it anew.
 
 RUN is a finished run, runs/small if none is named. Its weights are rounded to 16 bits, and the
-rounded weights are scored on the test set. With `--check` nothing is made: it says whether the
-model was trained on the corpus and with the settings that are here now. With `--definitions` the
-list of the lessons' definitions is written, by which the box notices that a reader has changed one.
+rounded weights are scored on the test set. With `--definitions` the list of the lessons'
+definitions is written, by which the box notices that a reader has changed one.
 """
 
 import argparse
@@ -19,7 +18,6 @@ from engine.definitions import DEFINITIONS, all_definitions
 from engine.errors import InputError, run_command
 from engine.files import file_digest, read_json, write_json
 from engine.model_files import made_for, read_tensors, write_tensors
-from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
 from engine.scoring import keep_scores, made_with, score
 from utils import ROOT
@@ -64,35 +62,13 @@ def make_model(run):
     print(f"{BOX.relative_to(ROOT)}: {scores}")
 
 
-def check():
-    """Says in a line each what the model in the box was made from that is not here any more."""
-    made = read_json(BOX / "made.json")
-    config = RunFolder(BOX).read_config()
-    differ = []
-    if made["train.tsv"] != file_digest(DATA / "train.tsv"):
-        differ.append("another train.tsv")
-    expected = asdict(replace(RunConfig.preset("small"), dtype="float32"))
-    differ += [
-        f"{name} {value} instead of {expected[name]}"
-        for name, value in asdict(config).items()
-        if value != expected[name]
-    ]
-    if differ:
-        print(f"the model in the box was made with {', '.join(differ)}: make run, then make model")
-    else:
-        print("the model in the box was made from this corpus and these settings")
-
-
 def main(arguments=None):
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser("model.py", description="Makes the model in the box anew.")
     parser.add_argument("--run", type=Path, default=ROOT / "runs" / "small", help="finished run")
-    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
     parser.add_argument("--definitions", action="store_true", help="only engine/definitions.json")
     options = parser.parse_args(arguments)
-    if options.check:
-        check()
-    elif options.definitions:
+    if options.definitions:
         write_json(DEFINITIONS, all_definitions())
     else:
         make_model(RunFolder(options.run))
