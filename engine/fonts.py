@@ -15,10 +15,10 @@ def font_file(package, name):
 CHINESE = font_file("mplfonts", "fonts/NotoSansCJKsc-Regular.otf")
 
 
-def subset_font(path, text, finish=lambda font: None, **options):
+def subset_font(path, text, **options):
     """The bytes of a WOFF font: of a font file those characters of `text` that it has.
 
-    Its names stay: they hold the licence. `finish` may change the font before it is written.
+    Its names stay: they hold the licence.
     """
     options = subset.Options(flavor="woff", name_IDs=["*"], hinting=False, **options)
     options.drop_tables.append("FFTM")
@@ -26,7 +26,6 @@ def subset_font(path, text, finish=lambda font: None, **options):
     subsetter = subset.Subsetter(options)
     subsetter.populate(text=text)
     subsetter.subset(font)
-    finish(font)
     written = io.BytesIO()
     subset.save_font(font, written, options)
     return written.getvalue()

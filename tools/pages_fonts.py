@@ -17,24 +17,6 @@ FONTS = {
 DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 
-def narrow_roots(font):
-    """Makes the tall root signs as narrow as the small one.
-
-    Chromium keeps free behind a root what the widest would take.
-    """
-    small = font.getBestCmap()[ord("√")]
-    width = font["hmtx"][small][0]
-    variants = font["MATH"].table.MathVariants
-    signs = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(small)]
-    names = {v.VariantGlyph for v in signs.MathGlyphVariantRecord}
-    names |= {p.glyph for p in signs.GlyphAssembly.PartRecords}
-    for name in names - {small}:
-        glyph, (advance, left) = font["glyf"][name], font["hmtx"][name]
-        glyph.coordinates.scale((width / advance, 1))
-        glyph.recalcBounds(font["glyf"])
-        font["hmtx"][name] = (width, round(left * width / advance))
-
-
 def write_fonts(folder, lang, text):
     """Writes the fonts of the pages in a language, each with those of their characters it has."""
     characters = "".join(sorted({*string.printable, *DRAWN, *text}))
@@ -43,6 +25,5 @@ def write_fonts(folder, lang, text):
     folder.mkdir()
     for name in names:
         path, pattern = FONTS[name]
-        finish = {"finish": narrow_roots} if name == "math" else {}
-        font = subset_font(path, "".join(re.findall(pattern, characters)) + more, **finish)
+        font = subset_font(path, "".join(re.findall(pattern, characters)) + more)
         (folder / f"{name}.woff").write_bytes(font)
