@@ -1,41 +1,30 @@
 // The search field. It needs no server: the index is a script, which the first focus loads.
-// All words must stand in a section or its name; the last may be the beginning of one.
+// All words must stand in a section or its name.
 const field = document.getElementById("search");
 const found = document.getElementById("found");
 const told = document.getElementById("told");
-const WORD = /[\u3400-\u9fff]|(?:(?![\u3400-\u9fff])[\p{L}\p{N}])+/gu; // as in pages_search.py
-
-/** The numbers of the sections that have a word. */
-function sectionsWith(word, isBeginning) {
-  const { words } = searchIndex;
-  const names = isBeginning ? Object.keys(words).filter((name) => name.startsWith(word)) : [word];
-  const numbers = new Set();
-  for (const name of names) {
-    let number = 0;
-    for (const step of words[name]?.split(" ") ?? []) numbers.add((number += Number(step)));
-  }
-  return numbers;
-}
+const plain = (text) => text.normalize("NFKC").toLowerCase();
 
 function search() {
-  const words = field.value.normalize("NFKC").toLowerCase().match(WORD);
+  const words = plain(field.value).match(/\S+/g);
   found.replaceChildren();
   told.textContent = "";
   if (!words || !window.searchIndex) return;
   const { pages, sections } = searchIndex;
-  const sets = words.map((word, place) => sectionsWith(word, place === words.length - 1));
   const nameOf = ([page, , title]) => pages[page][1] + (title && ` › ${title}`);
-  const isInName = (word, section) => nameOf(section).toLowerCase().includes(word);
-  const inName = (section) => words.filter((word) => isInName(word, section)).length;
-  const stands = (place, number) => sets[place].has(number) || isInName(words[place], sections[number]);
-  const hits = sections.filter((_, number) => words.every((_, place) => stands(place, number)));
+  const inName = (section) => words.filter((word) => plain(nameOf(section)).includes(word)).length;
+  const hits = sections.filter((section) => {
+    const text = plain(`${nameOf(section)} ${section[3]}`);
+    return words.every((word) => text.includes(word));
+  });
   hits.sort((one, other) => inName(other) - inName(one)); // titles with these words come first
   told.textContent = `${hits.length} ${told.dataset.found}`;
   for (const section of hits) {
     const link = found.appendChild(document.createElement("li")).appendChild(document.createElement("a"));
     link.href = `${pages[section[0]][0]}#${section[1]}`;
     link.textContent = nameOf(section);
-    if (section[3]) link.after(Object.assign(document.createElement("small"), { textContent: section[3] }));
+    const begin = section[3].slice(0, 140);
+    if (begin) link.after(Object.assign(document.createElement("small"), { textContent: begin }));
   }
 }
 
