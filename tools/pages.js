@@ -23,7 +23,7 @@ function search() {
     const link = found.appendChild(document.createElement("li")).appendChild(document.createElement("a"));
     link.href = `${pages[section[0]][0]}#${section[1]}`;
     link.textContent = nameOf(section);
-    const begin = section[3].slice(0, 140);
+    const begin = section[3].replace(/^(.{100}).+/, "$1…");
     if (begin) link.after(Object.assign(document.createElement("small"), { textContent: begin }));
   }
 }
