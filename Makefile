@@ -42,6 +42,16 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	$(BIN)/python prepare.py --data "$$RAW_DATA" --config base
 	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA" --config base --run "$${RAW_RUN:-runs/large}"
 
+.PHONY: verbs first-words sentences
+verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
+	$(BIN)/python -m studies.verbs
+
+first-words: .venv/ready  ## train `small` with and without the phrases, in small letters or not: studies/first_words.json
+	$(BIN)/python -m studies.first_words
+
+sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
+	$(BIN)/python -m studies.sentences
+
 ##@ Measure
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
 	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
@@ -69,7 +79,7 @@ bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 c
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks verbs schedules ablation first-words sentences fuzz versions pages wheels chinese student grade
+.PHONY: check model test-device notebooks schedules ablation fuzz versions pages wheels chinese student grade
 ##@ Teach
 OUT ?= student
 student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
@@ -105,20 +115,11 @@ model: .venv/ready  ## make the model in the box, data_small/model, from the fin
 	$(BIN)/python tools/model.py
 	$(BIN)/python tools/hero.py
 
-verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
-	$(BIN)/python -m studies.verbs
-
 schedules: .venv/ready  ## train `small` at rates with and without warm-up, three hours on 2 cores: studies/schedules.json
 	$(BIN)/python -m studies.schedules
 
 ablation: .venv/ready  ## train `small` with and without each part, and with later ideas, about an hour and a half on 2 cores: studies/ablation.json
 	$(BIN)/python -m studies.ablation
-
-first-words: .venv/ready  ## train `small` with and without the phrases, in small letters or not: studies/first_words.json
-	$(BIN)/python -m studies.first_words
-
-sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
-	$(BIN)/python -m studies.sentences
 
 TEST_DEVICE ?= sim
 DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_*.py))

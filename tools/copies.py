@@ -16,10 +16,7 @@ LEFT_OUT = (
     "studies/ablation.py",
     "studies/ablation_rows.json",
     "studies/variants.py",
-    "studies/first_words.py",
     "studies/schedules.py",
-    "studies/sentences.py",
-    "studies/verbs.py",
     "tests/fuzz.py",
     "tests/test_ablation.py",
     "tests/test_studies.py",
@@ -52,16 +49,9 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
         (r"^## Many machines, slow network\n(.|\n)*?(?=^## )", ""),
         (r"; nobody has run the tests on one yet: `TEST_DEVICE=mps make test-device`", ""),
     ],
-    "data_small/README.md": [(r" \(`make first-words`\)", "")],
     "notebooks/11_make_model.ipynb": [("`make ablation`", "A program of the course")],
-    "notebooks/12_label_smoothing.ipynb": [("`make first-words`", "A program of the course")],
-    "notebooks/09_decoder.ipynb": [("`make first-words`", "a program of the course")],
     "notebooks/14_optimizer_schedule.ipynb": [("`make schedules`", "A program of the course")],
-    "notebooks/15_training.ipynb": [
-        ("`make ablation`", "a program of the course"),
-        ("`make verbs`", "a program of the course"),
-        ("`make sentences` trains", "A program of the course trains"),
-    ],
+    "notebooks/15_training.ipynb": [("`make ablation`", "a program of the course")],
     "notebooks/00_setup.ipynb": [(r" The solution is folded\.", "")],
 }
 
