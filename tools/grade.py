@@ -196,38 +196,24 @@ def read_options(arguments):
     parser = argparse.ArgumentParser(
         "grade.py", description="Grades filled copies of the course with the checks of this one."
     )
-    parser.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="a filled copy: it holds notebooks/"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the grades to this .csv or .html, too"
-    )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        action="extend",
-        metavar="NN",
-        help="only these lessons, by their numbers",
-    )
-    options = parser.parse_args(arguments)
-    missing = [clean(folder) for folder in options.folders if not (folder / "notebooks").is_dir()]
-    if missing:
-        parser.error(
-            f"{', '.join(missing)}: no folder notebooks in it. "
-            "A copy's notebooks belong into FOLDER/notebooks"
-        )
-    place, times = Counter(folder.resolve() for folder in options.folders).most_common(1)[0]
-    if times > 1:
-        parser.error(f"{clean(place)}: is given {times} times. Give each copy once")
+    meaning = "a filled copy: it holds notebooks/"
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help=meaning)
+    meaning = "write the grades to this .csv or .html, too"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=meaning)
     numbers = [path.name[:2] for path in NOTEBOOKS]
-    if unknown := sorted(set(options.only or ()) - set(numbers)):
-        parser.error(f"--only {' '.join(unknown)}: lessons have the numbers 00 to {numbers[-1]}")
-    if options.out and options.out.suffix not in (".csv", ".html"):
-        parser.error(f"{options.out}: name a file that ends in .csv or .html")
-    if options.out and not options.out.absolute().parent.is_dir():
-        parser.error(f"{options.out}: there is no such folder to write to")
-    if options.out and options.out.is_dir():
-        parser.error(f"{options.out}: is a folder. Name a file, such as grades.csv")
+    meaning = "only these lessons, by their numbers"
+    parser.add_argument("--only", nargs="+", choices=numbers, metavar="NN", help=meaning)
+    options = parser.parse_args(arguments)
+    for folder in options.folders:
+        if not (folder / "notebooks").is_dir():
+            parser.error(f"{clean(folder)}: a copy's notebooks belong into FOLDER/notebooks")
+    if len({folder.resolve() for folder in options.folders}) < len(options.folders):
+        parser.error("a copy is given twice")
+    out = options.out
+    if out and (
+        out.suffix not in (".csv", ".html") or out.is_dir() or not out.absolute().parent.is_dir()
+    ):
+        parser.error(f"{out}: name a file that ends in .csv or .html, in a folder that exists")
     return options
 
 
