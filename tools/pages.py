@@ -8,7 +8,6 @@ characters on its pages. Solutions are left out, of the pages and of the noteboo
 """
 
 import argparse
-import hashlib
 import html
 import os
 import re
@@ -35,11 +34,10 @@ from pages_map import series_map
 from pages_search import search_index
 from pages_text import Renderer, image, is_aligned, picture, with_chinese_marked
 from student import CopyError, changed, without_solutions
-from tidy import without_widgets
 from traitlets.config import Config
 
 from engine.export.page_form import export_page
-from engine.files import at_home
+from engine.files import at_home, file_digest
 from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
@@ -58,7 +56,7 @@ HERO = "attention.png"
 ASIDE = (
     r"^\[[^]]*\]\(README[.\w]*\)\n\n"  # the README's way to the other language: pages have another
 )
-LIST = "pages.sha256"  # all that a site consists of: by it a former one is known
+LIST = "pages.sha256"  # the files of a site: by it a former one is known
 
 # No line may end between a formula and its bracket or comma; between Chinese words it may anywhere.
 BESIDE = r"[^\s<>\u2e80-\uffff]*"
@@ -92,13 +90,6 @@ class Exporter(HTMLExporter):
         page = MarkdownWithMath(renderer=Renderer(*about, self.edition)).render(source)
         return re.sub(TOGETHER, r'<span class="unbroken">\1</span>', page)
 
-    def page(self, notebook, resources, name):
-        """The HTML of a notebook, and its resources. Raises InputError that names the file."""
-        try:
-            return self.from_notebook_node(notebook, resources)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from error
-
     def index(self, resources):
         """The first page of the site."""
         return self.environment.get_template("pages_index.html.j2").render(resources=resources)
@@ -111,17 +102,6 @@ def picture_of(output, resources, up=""):
     size = (about["width"], about["height"]) if "width" in about else None
     content = resources["outputs"][name]
     return picture(PurePath(name).name, about.get("alt", ""), content, size, up=up)
-
-
-def without_bars(notebook):
-    """The notebook less its progress bars."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            for output in cell.outputs:
-                if output.get("name") == "stderr":
-                    output.text = re.sub(r".*\d+%\|.*\n?", "", output.text)
-            cell.outputs = [output for output in cell.outputs if output.get("text", "-").strip()]
-    return notebook
 
 
 def markdown_notebook(text):
@@ -153,21 +133,10 @@ def read_lesson(path, name, solutions, edition):
             file = without_solutions(name, text)
         except CopyError as error:
             raise InputError(str(error)) from error
-    notebook = without_bars(without_widgets(nbformat.reads(text, as_version=4)))
+    notebook = nbformat.reads(text, as_version=4)
     if not solutions:
         notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
     return notebook, file
-
-
-def facts_of_lessons(sources):
-    """{path: what its page and the first page say of a lesson}: question, minutes, time to run."""
-    lessons = {}
-    for path, notebook in sources.items():
-        try:
-            lessons[path] = facts_of(notebook)
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
-    return lessons
 
 
 def section_of(text, heading):
@@ -181,10 +150,8 @@ def section_of(text, heading):
 def viewer_script(edition):
     """The attention viewer as a script that a page can load from the disk: it exports nothing."""
     script = edition.text(VIEWER, (ROOT / VIEWER).read_text(encoding="utf-8"))
-    viewer, exports, rest = script.partition("export default { render };")
-    if not exports or rest.strip():
-        raise InputError("attention_viewer.js does not end by exporting `render`")
-    return viewer + (TOOLS / "pages_viewer.js").read_text(encoding="utf-8")
+    script = script.replace("export default { render };", "")
+    return script + (TOOLS / "pages_viewer.js").read_text(encoding="utf-8")
 
 
 def build(root, folder, translator, solutions=False, address=""):
@@ -249,7 +216,7 @@ def write_edition(root, site, edition, other, solutions, address):
     course = title_of(sources[root / "README.md"])
     titles = {path: title_of(notebook) for path, notebook in sources.items()}
     titles[root / "README.md"] = "README"
-    lessons = facts_of_lessons({path: sources[path] for path in paths})
+    lessons = {path: facts_of(sources[path]) for path in paths}
     images = {}
     exporter = Exporter(pages, images, edition)
     before, after = dict(zip(paths[1:], paths)), dict(zip(paths, paths[1:]))
@@ -270,7 +237,7 @@ def write_edition(root, site, edition, other, solutions, address):
         resources = common(pages[path]) | about_page(path, notebook, titles[path], lessons)
         resources["lessons"] = list(map(link, paths))
         resources |= {"previous": link(before.get(path)), "following": link(after.get(path))}
-        text, resources = exporter.page(notebook, resources, path.relative_to(root))
+        text, resources = exporter.from_notebook_node(notebook, resources)
         images |= {Path(name).name: content for name, content in resources["outputs"].items()}
         written[pages[path]] = text
     index = search_index([(pages[path], titles[path], written[pages[path]]) for path in sources])
@@ -315,25 +282,20 @@ def write_pages(folder, edition, written, index):
 
 
 def contents(folder):
-    """A line for each thing in a site but its list: the SHA-256, if it is a file, and the name."""
-    lines = []
-    for path in sorted(folder.rglob("*")):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        lines.append(f"{digest:64}  {path.relative_to(folder).as_posix()}")
-    return [line for line in lines if line[66:] != LIST]
+    """A line for each file in a site but its list: its SHA-256 and its name."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return [f"{file_digest(folder / name)}  {name}" for name in sorted(names) if name != LIST]
 
 
 def check_replaceable(out):
-    """Refuses a path that holds anything but a former site: it will be replaced as a whole."""
-    if not out.exists():
-        return
-    if not out.is_dir():
+    """Refuses a path that holds a file of anybody else's: it will be replaced as a whole."""
+    if out.is_file():
         raise InputError(f"{out} is a file: choose another folder")
     known = out / LIST
     ours = known.read_text(encoding="utf-8", errors="replace") if known.is_file() else ""
-    differing = set(contents(out)) ^ set(ours.splitlines())
-    if differing:
-        name = min(differing)[66:]
+    foreign = set(contents(out)) - set(ours.splitlines())
+    if foreign:
+        name = min(foreign)[66:]
         raise InputError(f"{out} is not as this tool left it ({name}): choose another folder")
 
 
