@@ -76,20 +76,7 @@ def translate_command(argv):
             print_alpha(run)
         return 0
     if command.serve:
-        host = command.host or "127.0.0.1"
-        port = 5000 if command.port is None else command.port
-        if not 0 <= port <= 65535:
-            raise InputError(f"--port {port}: give a number from 0 to 65535")
-        translator = Translator.load(run)
-        translate = partial(translator.translate, beam_size=beam_size, alpha=alpha)
-        settings = {
-            "languages": languages_of(translator.config),
-            "max_length": translator.config.max_length,
-        }
-        model = SimpleNamespace(
-            translate=translate, length=translator.source_length, settings=settings
-        )
-        serve(model, host, port)
+        serve_run(run, command)
         return 0
 
     def load():
@@ -101,6 +88,21 @@ def translate_command(argv):
 
     translate_lines(load, command.text, command.input)
     return 0
+
+
+def serve_run(run, command):
+    """Answers over HTTP until it is stopped."""
+    port = 5000 if command.port is None else command.port
+    if not 0 <= port <= 65535:
+        raise InputError(f"--port {port}: give a number from 0 to 65535")
+    translator = Translator.load(run)
+    config = translator.config
+    model = SimpleNamespace(
+        translate=partial(translator.translate, beam_size=command.beam_size, alpha=command.alpha),
+        length=translator.source_length,
+        settings={"languages": languages_of(config), "max_length": config.max_length},
+    )
+    serve(model, command.host or "127.0.0.1", port)
 
 
 def main(argv=None):
