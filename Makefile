@@ -56,7 +56,7 @@ sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked,
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
 	@STARTED=$(STARTED) $(BIN)/python tools/run_tests.py
 
-bench: .venv/bench  ## speed against other programs, as ratios, 8 minutes on 2 cores: runs/bench.json
+bench: .venv/bench  ## speed against other programs, as ratios, some minutes: runs/bench.json
 	$(BIN)/python benchmarks/bench.py
 
 .venv/ready: requirements.txt pyproject.toml

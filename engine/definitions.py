@@ -15,7 +15,7 @@ from utils import ROOT
 # what the functions and classes of the lessons are in the course: `make notebooks` writes it
 DEFINITIONS = ROOT / "engine" / "definitions.json"
 # the lessons that translating uses; with the loss those of which production has other forms; and
-# with schedule and loop all of whose edits something is said
+# with schedule and loop those whose edits a run names
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
 RECORDED = (*WITH_OTHER_FORMS, "14", "15")
