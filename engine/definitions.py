@@ -199,9 +199,9 @@ def bare_code(source):
 def code_digest(*paths):
     """A digest of all code of modules and notebooks, docstrings and comments left out.
 
-    Of a reader's own modules, which notebooks import, too.
+    Of a reader's own modules, which notebooks import, too, and of what lesson 00 gives all others.
     """
-    parts = []
+    parts = [] if lessons(["00"])[0] in paths else [shared_code()]
     for path in paths:
         source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
         if path.suffix == ".ipynb":
@@ -215,6 +215,16 @@ def code_digest(*paths):
             parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
         parts.append(bare_code(source))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def shared_code():
+    """The code of lesson 00 without presets and plain settings: their values are a run's own."""
+    tree = without_docstrings(ast.parse(notebook_source(lessons(["00"])[0])))
+    tree.body = [node for node in tree.body if defined_names(node) != ["PRESETS"]]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == "Config":
+            node.body = [part for part in node.body if not isinstance(part, ast.AnnAssign)]
+    return ast.unparse(tree)
 
 
 def named_files(tree, folder):
