@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from engine import wrapped_loss
 from engine.corpus.pairs import load_data
+from engine.errors import InputError
 from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
@@ -67,6 +68,14 @@ def test_a_frozen_table_stays_out_of_the_gradients_in_parts():
     loss.backward()
     assert model.src_embedding.lookup.weight.grad is None
     assert model.decoder.norm.weight.grad.abs().sum() > 0
+
+
+def test_going_backward_twice_with_accumulation_is_refused():
+    batch_loss = WrappedLoss(random_model(0), LabelSmoothing(0), replace(TINY, grad_accum_steps=2))
+    loss, _ = batch_loss(random_batch(1, [5, 4], [6, 5]))
+    loss.backward(retain_graph=True)
+    with pytest.raises(InputError, match="Train with --grad-accum-steps 1"):
+        loss.backward()
 
 
 def test_an_edited_loss_is_computed_as_a_whole_whatever_the_batch(monkeypatch):
