@@ -84,9 +84,13 @@ def moments(optimizer):
     tensors = {"none": torch.tensor(0.0)}  # a file is never without a tensor
     for number, kept in optimizer.state_dict()["state"].items():
         for key, value in kept.items():
-            if value is not None:
-                kind = None if isinstance(value, torch.Tensor) else torch.float32
-                tensors[f"{number}.{key}"] = torch.as_tensor(value, dtype=kind)
+            if isinstance(value, torch.Tensor):
+                tensors[f"{number}.{key}"] = value
+            elif isinstance(value, int | float):
+                tensors[f"{number}.{key}"] = torch.tensor(value, dtype=torch.float32)
+            elif value is not None:
+                wrong = f"a run cannot store {key!r}, a {type(value).__name__} of the optimizer"
+                raise InputError(f"{wrong}. Notebook 14's state may hold tensors and numbers")
     return tensors
 
 

@@ -10,7 +10,7 @@ from conftest import TINY, read_records
 from torch import nn
 
 import train
-from engine import loading, pretrained, run_config, run_folder, training_run
+from engine import definitions, loading, pretrained, run_config, run_folder, training_run
 from engine.checkpoints import (
     Progress,
     check_schedule,
@@ -93,6 +93,15 @@ def counting(model):
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
     check_schedule(optimizer, scheduler)
     return optimizer, scheduler
+
+
+@pytest.mark.parametrize("value", [[torch.ones(2)] * 2, "matrix"])
+def test_an_optimizer_whose_state_cannot_be_stored_is_refused(tmp_path, value):
+    model = make_model(TINY, 30, 30)
+    optimizer, scheduler = counting(model)
+    optimizer.state[next(model.parameters())]["own"] = value
+    with pytest.raises(InputError, match="cannot store 'own', a (list|str) of the optimizer"):
+        save_checkpoint(tmp_path, model, optimizer, scheduler, Progress(step=1), "x")
 
 
 def test_an_optimizer_that_counts_in_its_groups_goes_on(tmp_path):
@@ -180,6 +189,39 @@ def test_a_loss_that_is_edited_gets_whole_batches(monkeypatch):
     assert forward_is_ours(model)
     monkeypatch.setattr(label_smoothing.LabelSmoothing, "forward", lambda *_: None)
     assert not forward_is_ours(model)
+
+
+EDITS = {
+    "another forward": lambda model: setattr(model, "forward", lambda *_: None),
+    "a hook": lambda model: model.register_forward_hook(lambda *_: None),
+    "another generator": lambda model: setattr(model, "generator", nn.Linear(32, 30)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_a_model_that_is_edited_when_it_is_made_gets_whole_batches(edit):
+    model = make_model(TINY, 30, 30)
+    edit(model)
+    assert not forward_is_ours(model)
+
+
+def test_digests_follow_what_lesson_00_gives_others_but_no_setting(monkeypatch):
+    setup, others = definitions.lessons(["00"])[0], definitions.lessons(["01"])
+    ours = definitions.notebook_source
+    before = code_digest(*others)
+
+    def digest_with(old, new):
+        text = ours(setup).replace(old, new)
+        assert text != ours(setup)
+        monkeypatch.setattr(
+            definitions, "notebook_source", lambda path: text if path == setup else ours(path)
+        )
+        return code_digest(*others)
+
+    assert digest_with("batch_tokens=1024, steps=40", "batch_tokens=99, steps=40") == before
+    assert digest_with("min_freq: int = 2", "min_freq: int = 3") == before
+    assert digest_with("self.d_model % 2:", "self.d_model % 4:") != before
+    assert digest_with("PRESETS = {", "SHORT = 3\nPRESETS = {") != before
 
 
 def test_scores_and_alphas_belong_to_settings_and_searches(
