@@ -19,7 +19,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders
 # signs behind a Latin letter: other scripts, and emoji, need them
 INVISIBLE = re.compile(
     "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
-    "|(?<=[A-Za-zÀ-ɏ])[\u200c\u200d]"
+    "|(?<=[A-Za-zÀ-ɏ])[\u200c\u200d]+"
 )
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
 # a sign that is in both has no space on either side
@@ -104,9 +104,11 @@ def one_line(text):
     one. Of combining marks in a row 30 are kept, as in Unicode's stream-safe form: NFC takes the
     square of their number.
     """
-    if not text.isascii():
-        text = "".join(without_long_runs(INVISIBLE.sub("", text)))
-        text = normalize("NFC", text).replace("\u2011", "-")  # the hyphen that breaks no line
+    before = None
+    while text != before and not text.isascii():  # what is dropped may let signs combine
+        before = text
+        text = normalize("NFC", "".join(without_long_runs(INVISIBLE.sub("", text))))
+    text = text.replace("\u2011", "-")  # the hyphen that breaks no line
     return " ".join(CONTROL.sub(" ", APOSTROPHE.sub("'", text)).split())
 
 

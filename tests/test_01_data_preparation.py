@@ -129,6 +129,12 @@ def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
 
 
+@given(text=st.text("eÅ\u212b\u0301\u200c\u200d\u00ad\u2011’ \x01", max_size=12))
+def test_a_text_that_is_one_line_stays_as_it_is(text):
+    once = one_line(text)
+    assert one_line(once) == once
+
+
 @given(text=st.text(max_size=40))
 def test_what_was_joined_is_cut_as_before(text):
     cut = WordSegmenter("en").segment
