@@ -49,8 +49,10 @@ def translate_command(argv):
     command = parse_command(TranslateCommand, argv, "translate.py")
     beam_size = command.beam_size
     alpha = command.alpha
-    if not (1 <= beam_size <= 100 and (alpha in (None, "auto") or 0 <= alpha <= 10)):
-        raise InputError("beam_size must be from 1 to 100 and alpha from 0 to 10")
+    if not 1 <= beam_size <= 100:
+        raise InputError(f"--beam-size is {beam_size}: give a number from 1 to 100")
+    if alpha not in (None, "auto") and not 0 <= alpha <= 10:
+        raise InputError(f"--alpha is {alpha}: give a number from 0 to 10, or auto")
     if alpha == "auto" and (not command.score or beam_size == 1):
         raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
     if alpha is not None and beam_size == 1:

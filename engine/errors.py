@@ -57,7 +57,9 @@ def status_of(command, argv):
         name = error.name.partition(".")[0].replace("py_mini_racer", "mini-racer")
         return tell(f"error: {name} is not installed. Try: pip install {name}", 2)
     except (InputError, OSError) as error:
-        return tell(f"error: {CONTROL.sub(' ', str(error))}", 2)
+        of_a_file = isinstance(error, OSError) and error.filename and error.strerror
+        text = f"{error.filename}: {error.strerror}" if of_a_file else str(error)
+        return tell(f"error: {CONTROL.sub(' ', text)}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise

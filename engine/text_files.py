@@ -49,6 +49,8 @@ def check_file(path, lines, pairs):
     form = "data_large/README.md shows what its lines hold"
     if ".tsv" in Path(path).name:
         form = "A line is: source, tab, target"
+    elif ".json" in Path(path).name:
+        form = f"Each line is a JSON object of its own, and not all of them one array: {form}"
     raise InputError(f"{path}: {wrong}. {form}")
 
 
@@ -66,7 +68,7 @@ def check_scripts(path, pairs, config):
 
 
 def kept_pairs(path, rows, config):
-    """The pairs among `found`, one for each line of a file, None for a line without two texts.
+    """The pairs among `rows`, one for each line of a file, None for a line without two texts.
 
     Such lines are counted and reported on stderr. Raises InputError when they are the most, and
     when the texts are of other languages.

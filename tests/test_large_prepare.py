@@ -251,7 +251,7 @@ DAMAGED = "cut short or damaged"
         ({"train.tsv": GOOD + b"bad \xff\t.\n"}, "train.tsv, line 2001, byte 5: not UTF-8. Save"),
         ({"train.en": GOOD, "train.zh": GOOD + GOOD}, "en has 2000 lines and train.zh 4000: they"),
         ({"train.en.gz": GZ}, "train.en.gz: its other half train.zh.gz is missing"),
-        ({"train.json": ARRAY}, "train.json: 61 of 62 lines hold no pair"),
+        ({"train.json": ARRAY}, "61 of 62 lines hold no pair. Each line is a JSON object"),
         ({"train-1.tsv": GOOD, "train-2.tsv": b""}, "train-2.tsv: the file is empty"),
         ({"train.tsv": GOOD, "train.tsv.gz": GZ}, "there as .tsv and as .tsv.gz. Keep one of them"),
         ({"train.tsv.zst": GOOD}, "holds no train.tsv, .jsonl, .json, or train.en with train.zh"),

@@ -103,7 +103,8 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 2
     except Exception as error:  # a damaged folder: told in one line
-        print(f"error: {type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
+        told = f"{type(error).__name__}: {error}".replace("\n", " ")
+        print(f"error: {told}. If the folder is not whole, export it again", file=sys.stderr)
         return 2
     return 0
 
