@@ -220,19 +220,6 @@ def norm_places_figure():
         axis.axis("off")
 
 
-def stream_figure(names, shares):
-    """Lesson 07: of which parts each word's vector is made, {part: share for each word}."""
-    fills = ["#DDDDDD", "#0072B2", "#C08000", "#4A9BD1", "#DDAA44", "#8DC3E8", "#EED08C"]
-    axis, left = plt.subplots(figsize=(8, 4))[1], 0
-    for fill, (part, row) in zip(fills, shares.items()):
-        row = np.maximum(row, 0)
-        axis.barh(names, row, left=left, color=fill, label=part, edgecolor="white")
-        left = left + row
-    axis.invert_yaxis()
-    axis.set(xlabel="share of the word's last vector", title="Who wrote what into the stream")
-    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-
-
 def learning_figure(learned, guessing):
     """Lesson 07: for each form the losses of its seeds every 15 steps, and that of guessing."""
     axes = plt.subplots(1, len(learned), figsize=(11, 3), sharex=True, sharey=True)[1]
@@ -297,26 +284,6 @@ def decoder_figure():
     axis.plot([20.6, 20.6, -0.4], [-0.6, -2.1, -2.1], color="black", lw=1.5)
     axis.annotate("", (-0.4, -0.6), (-0.4, -2.1), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
     axis.axis("off")
-
-
-def corners_figure(scores):
-    """Lesson 06: what "both" and "exactly one" ask of two inputs, {title: a score for each case}.
-
-    The cases are neither, one, other, both. Where a straight line can separate them it is drawn.
-    """
-    axes = plt.subplots(1, len(scores), figsize=(6.5, 3), sharey=True)[1]
-    corners = ((0, 0), (1, 0), (0, 1), (1, 1))
-    for axis, (title, row) in zip(axes, scores.items()):
-        for (x, y), name, score in zip(corners, ("neither", "one", "other", "both"), row):
-            colour = COLOURS["lit"] if score > 0 else "white"
-            axis.plot(x, y, "o", markersize=16, color=colour, markeredgecolor="black")
-            axis.annotate(name, (x, y), (0, 12), textcoords="offset points", ha="center")
-        alone = sum(score > 0 for score in row) == 1
-        if alone:
-            axis.plot([0.3, 1.3], [1.2, 0.2], "--", color=COLOURS["right"])
-        axis.set(title=title, xlabel="one", xlim=(-0.4, 1.4), ylim=(-0.3, 1.45))
-        axis.set(xticks=[0, 1], yticks=[0, 1])
-    axes[0].set_ylabel("other")
 
 
 def layer_flow_figure(words, word):
