@@ -3,7 +3,6 @@
 It needs no network, no server, no Chinese font, and scripts for nothing but search and the viewer.
 """
 
-import json
 import re
 import shutil
 import signal
@@ -30,6 +29,7 @@ from notebooks.support.course_map import MAP
 ADDRESS = "https://example.org/course"
 LESSONS = [f"{path.stem}.html" for path in NOTEBOOKS]
 OTHERS = {page for page in program.READMES.values()}
+ENGLISH = {"index.html", *LESSONS, *OTHERS}
 
 
 def run(folder, *options):
@@ -50,8 +50,8 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(site):
     """{file name: parsed page} of the English edition and, below zh, of the Chinese one."""
-    return {path.relative_to(site).as_posix(): parsed(path)
-            for path in [*site.glob("*.html"), *site.glob("zh/*.html")]}  # fmt: skip
+    paths = [*site.glob("*.html"), *site.glob("zh/*.html")]
+    return {path.relative_to(site).as_posix(): parsed(path.read_text("utf-8")) for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def lessons(pages):
     return [(path, pages[name]) for path, name in zip(NOTEBOOKS, LESSONS)]
 
 
-def parsed(path):
-    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+def parsed(text):
+    return BeautifulSoup(text, "html.parser")
 
 
 def cells(path, kind):
@@ -70,19 +70,22 @@ def cells(path, kind):
     return [c for c in every if c.cell_type == kind and not c.source.startswith(FOLDED)]
 
 
-def outputs(path):
-    """The outputs of a notebook's cells."""
-    return [output for cell in cells(path, "code") for output in cell.outputs]
-
-
-def test_the_pages_are_a_chain(pages):
+def test_the_pages_are_a_chain_in_both_languages(pages):
+    assert set(pages) == ENGLISH | {f"zh/{name}" for name in ENGLISH}
     names = ["index.html", *LESSONS]
-    english = {*names, *OTHERS}
-    assert set(pages) == english | {f"zh/{name}" for name in english}
     for name, previous, following in zip(names, [None, None, *names[1:]], [*names[1:], None]):
         for nav in pages[name].select("nav[aria-label=top], nav[aria-label=bottom]"):
             links = [nav.find("a", rel=rel) for rel in ("prev", "next")]
             assert [link and link["href"] for link in links] == [previous, following], name
+    for name in ENGLISH:
+        english, chinese = pages[name], pages[f"zh/{name}"]
+        assert (english.html["lang"], chinese.html["lang"]) == ("en", "zh-CN")
+        assert english.find("a", class_="other")["href"] == f"zh/{name}"
+        assert chinese.find("a", class_="other")["href"] == f"../{name}"
+        anchors, same = ([tag["id"] for tag in page.main.find_all(["h1", "h2", "h3"], id=True)]
+                         for page in (english, chinese))  # fmt: skip
+        assert anchors == same, name
+    assert pages[f"zh/{LESSONS[4]}"].find("figcaption").get_text() == "图 4.1"
 
 
 def test_the_index_leads_to_all_lessons_and_to_the_page_that_translates(site, pages):
@@ -92,24 +95,40 @@ def test_the_index_leads_to_all_lessons_and_to_the_page_that_translates(site, pa
     links = index.select("svg.map a")
     assert [link["href"] for link in links] == [LESSONS[number] for number, *_ in MAP]
     assert OTHERS <= {link["href"] for link in index.find_all("a")}
+    assert "make run" in index.find(id="install").parent.get_text()
     assert index.find("img", src="images/attention.png").parent["href"] == "translator/index.html"
     assert (site / "translator" / "weights.js").is_file()
 
 
-def test_code_and_printed_text_are_those_of_the_notebook(lessons):
+def test_a_page_shows_what_its_notebook_holds(lessons):
     for path, page in lessons:
-        blocks = page.main.select(":scope > .highlight, :scope > .folded > .highlight")
-        code = [block.get_text().strip("\n") for block in blocks]
-        assert code == [cell.source.strip("\n") for cell in cells(path, "code")], path.name
+        code = cells(path, "code")
+        assert sources(page, "main > .highlight, main > .folded > .highlight") == [
+            cell.source.strip("\n") for cell in code
+        ]
+        folded = [cell for cell in code if cell.metadata.get("jupyter", {}).get("source_hidden")]
+        assert folded and sources(page, "main > .folded:not([open]) > .highlight") == [
+            cell.source.strip("\n") for cell in folded
+        ]
+        outputs = [output for cell in code for output in cell.outputs]
         printed = [block.get_text() for block in page.main.find_all("pre", class_="output")]
-        assert printed == [o.text.rstrip() for o in outputs(path) if o.get("name") == "stdout"]
+        assert printed == [o.text.rstrip() for o in outputs if o.get("name") == "stdout"]
         assert not re.search(r"interactive\(children|\d+%\|", "\n".join(printed)), path.name
+        data = [output for output in outputs if "image/png" in output.get("data", {})]
+        texts = [output.metadata["image/png"]["alt"] for output in data]
+        assert [image["alt"] for image in page.find_all("img")] == texts
+        captions = [f"Figure {int(path.name[:2])}.{place}" for place in range(1, len(texts) + 1)]
+        assert [figure.get_text() for figure in page.find_all("figcaption")] == captions
+
+
+def sources(page, selector):
+    """The code of these blocks of a page."""
+    return [block.get_text().strip("\n") for block in page.select(selector)]
 
 
 def test_no_request_elsewhere(pages):
     for name, page in pages.items():
         assert not page.find_all(["iframe", "object", "embed", "base"]), name
-        assert page.find("link", rel="stylesheet")["href"].endswith("style.css"), name
         for tag in page.find_all(True):
             assert not any(key.startswith("on") for key in tag.attrs), (name, tag.name)
             assert ":" not in tag.get("src", ""), (name, tag["src"])
@@ -140,27 +159,17 @@ def test_every_link_leads_somewhere(site, pages):
             target, _, anchor = link.replace("?lang=zh", "").partition("#")
             path = ((site / name).parent / target).resolve() if target else site / name
             assert path.is_file(), (name, link)
-            there = path.relative_to(site.resolve()).as_posix() if target else name
-            assert not anchor or "live" in tag.get("class", ()) or anchor in ids[there], (
-                name,
-                link,
-            )
-    urls = re.findall(r"url\((?!#)(.*?)\)", (site / "style.css").read_text(encoding="utf-8"))
-    assert urls and all((site / url).is_file() for url in urls)
-
-
-def test_every_heading_can_be_linked_and_is_in_the_contents(pages):
-    for name in [*LESSONS, *OTHERS]:
-        anchors = [f"#{heading['id']}" for heading in pages[name].main.find_all(["h2", "h3"])]
-        here = ".contents:not(.all) li a"
-        for links in (".anchor", f"aside {here}", f"details {here}"):
-            assert [link["href"] for link in pages[name].select(links)] == anchors, (name, links)
+            if anchor and "live" not in tag.get("class", ()):
+                assert anchor in ids[path.relative_to(site.resolve()).as_posix()], (name, link)
+    for style in site.glob("**/style.css"):
+        urls = re.findall(r"url\((?!#)(.*?)\)", style.read_text(encoding="utf-8"))
+        assert urls and all((style.parent / url).is_file() for url in urls)
 
 
 def test_each_page_says_what_it_is_and_an_address_gives_whole_links(site, pages):
-    english = [page for name, page in pages.items() if "/" not in name]
-    descriptions = {page.find("meta", {"name": "description"})["content"] for page in english}
-    assert len(descriptions) == len({page.title.get_text() for page in english}) == len(english)
+    descriptions = {pages[n].find("meta", {"name": "description"})["content"] for n in ENGLISH}
+    titles = {pages[name].title.get_text() for name in ENGLISH}
+    assert len(descriptions) == len(titles) == len(ENGLISH)
     for name in ("index.html", LESSONS[4]):
         page, place = pages[name], f"{ADDRESS}/{name.replace('index.html', '')}"
         assert page.find("link", rel="canonical")["href"] == place
@@ -169,24 +178,11 @@ def test_each_page_says_what_it_is_and_an_address_gives_whole_links(site, pages)
         assert (site / picture.removeprefix(f"{ADDRESS}/")).is_file()
 
 
-def test_every_picture_has_its_number_and_text(lessons):
-    for number, (path, page) in enumerate(lessons):
-        data = [output for output in outputs(path) if "image/png" in output.get("data", {})]
-        texts = [output.metadata["image/png"]["alt"] for output in data]
-        assert [image["alt"] for image in page.find_all("img")] == texts
-        captions = [f"Figure {number}.{place}" for place in range(1, len(texts) + 1)]
-        assert [figure.get_text() for figure in page.find_all("figcaption")] == captions
-
-
-def test_what_is_folded_in_a_notebook_is_folded_here(lessons):
-    for path, page in lessons:
-        code = cells(path, "code")
-        folded = [cell for cell in code if cell.metadata.get("jupyter", {}).get("source_hidden")]
-        blocks = page.select("main > details.folded")
-        assert [block.select_one(".highlight").get_text().strip("\n") for block in blocks] == [
-            cell.source.strip("\n") for cell in folded
-        ]
-        assert folded and not any(block.has_attr("open") for block in blocks)
+def test_every_heading_can_be_linked_and_is_in_the_contents(pages):
+    for name in [*LESSONS, *OTHERS]:
+        anchors = [f"#{heading['id']}" for heading in pages[name].main.find_all(["h2", "h3"])]
+        for links in (".anchor", "aside details .contents:not(.all) li a"):
+            assert [link["href"] for link in pages[name].select(links)] == anchors, (name, links)
 
 
 def test_there_is_no_solution(site, lessons):
@@ -206,15 +202,14 @@ def test_there_is_no_solution(site, lessons):
 
 
 def test_solutions_come_when_they_are_wanted():
-    edition = program.Edition("en", "English")
-    path, about = NOTEBOOKS[5], {"source": NOTEBOOKS[5], "headings": []}
-    notebook, file = program.read_lesson(path, f"notebooks/{path.name}", True, edition)
+    path, edition = NOTEBOOKS[5], program.Edition("en", "English")
+    notebook, file = program.read_lesson(path, True, edition)
     assert file == path.read_text(encoding="utf-8")
     folded = [cell.source for cell in notebook.cells if cell.source.startswith(FOLDED)]
     assert len(folded) == len(exercises(path)) >= 2
-    page = program.Exporter({}, {}, edition).rendered(folded[0], about)
-    solution = BeautifulSoup(page, "html.parser").select_one("details:not([open])")
-    assert solution.find("div", class_="highlight")
+    page = program.Page(path, "05.html", notebook.cells)
+    text = program.Renderer(page, edition).markdown(folded[0])
+    assert parsed(text).select_one("details:not([open]) .highlight")
 
 
 def test_chinese_is_marked_as_such(pages):
@@ -226,42 +221,34 @@ def test_chinese_is_marked_as_such(pages):
 
 
 def test_each_character_is_in_a_font_that_ships(site, pages):
-    def characters(name):
-        return set(map(chr, TTFont(site / name).getBestCmap())) | {"\n", "🙂"}  # systems have emoji
-
-    mono, formulas = characters("fonts/mono.woff"), characters("fonts/math.woff")
-    fonts = {below: characters(f"{below}fonts/cjk.woff") | mono for below in ("", "zh/")}
+    fonts = {
+        path.relative_to(site).as_posix(): set(map(chr, TTFont(path).getBestCmap()))
+        for path in site.glob("**/fonts/*.woff")
+    }
     for name, page in pages.items():
+        below = "zh/" if name.startswith("zh/") else ""
+        # systems have emoji
+        known = fonts[f"{below}fonts/cjk.woff"] | fonts[f"{below}fonts/mono.woff"] | {"\n", "🙂"}
         for text in page.find_all(string=True):
-            shown = formulas if text.find_parent("math") else fonts[name[: name.find("/") + 1]]
-            assert set(text) <= shown, (name, set(text) - shown, text[:40])
+            formula = text.find_parent("math")
+            lacking = set(text) - (fonts[f"{below}fonts/math.woff"] if formula else known)
+            assert not lacking, (name, lacking, text[:40])
     viewer = set((site / "zh/viewer.js").read_text(encoding="utf-8"))
-    assert {sign for sign in viewer - fonts["zh/"] if sign > "\u2e80"} == set()
-
-
-def test_the_chinese_pages_stand_beside_the_english_ones(pages):
-    for name in [name for name in pages if "/" not in name]:
-        english, chinese = pages[name], pages[f"zh/{name}"]
-        assert (english.html["lang"], chinese.html["lang"]) == ("en", "zh-CN")
-        assert english.find("a", class_="other")["href"] == f"zh/{name}"
-        assert chinese.find("a", class_="other")["href"] == f"../{name}"
-        anchors = [[tag["id"] for tag in page.main.find_all(["h1", "h2", "h3"], id=True)]
-                   for page in (english, chinese)]  # fmt: skip
-        assert anchors[0] == anchors[1], name
-    assert pages[f"zh/{LESSONS[4]}"].find("figcaption").get_text() == "图 4.1"
+    assert {sign for sign in viewer if sign > "\u2e80"} <= fonts["zh/fonts/cjk.woff"]
 
 
 @pytest.fixture
 def copied(site, monkeypatch):
-    """The program, which copies a site instead of building one, and what `build` was given."""
+    """What `build` is given, which copies a site instead of building one; "fail" makes it fail."""
     given = []
 
-    def build(root, folder, translator, *options):
-        given.append(options)
+    def build(folder, *options):
         shutil.copytree(site, folder)
+        if "fail" in given:
+            raise InputError("half way")
+        given.append(options)
         return 17
 
-    monkeypatch.setattr(program, "export_page", lambda run, folder: None)
     monkeypatch.setattr(program, "build", build)
     return given
 
@@ -273,38 +260,21 @@ def test_options_reach_the_site(copied, tmp_path):
     assert run(tmp_path / "three", "--address", "example.org") == 2
 
 
-@pytest.mark.parametrize("name", ["images/mine.png", "style.css"])
-@pytest.mark.parametrize("while_it_is_made", [False, True])
-def test_a_file_of_the_users_is_kept(copied, site, tmp_path, monkeypatch, name, while_it_is_made):
-    former = shutil.copytree(site, tmp_path / "former")
-    mine, build = former / name, program.build
-    if while_it_is_made:
-
-        def own(*given):
-            return mine.write_text("mine", encoding="utf-8") and build(*given)
-
-        monkeypatch.setattr(program, "build", own)
-    else:
-        mine.write_text("mine", encoding="utf-8")
-    assert run(former) == 2
-    assert mine.read_text(encoding="utf-8") == "mine"
-
-
-def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(copied, site, tmp_path, monkeypatch):
-    former = shutil.copytree(site, tmp_path / "former")
-    (former / "17_gone.html").write_text("old", encoding="utf-8")
-    assert run(former) == 2  # it is not in the list
-    (former / program.LIST).write_text("\n".join(program.contents(former)), encoding="utf-8")
-
-    def fails(root, folder, *_):
-        shutil.copytree(site, folder)
-        raise InputError("half way")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(program, "build", fails)
-        assert run(former) == 2 and (former / "17_gone.html").exists()
+@pytest.mark.parametrize("name", ["images/mine.png", "style.css", "17_more.html"])
+def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(copied, site, tmp_path, name):
+    former = tmp_path / "former"
     assert run(former) == 0
-    assert {path.name for path in former.iterdir()} == {path.name for path in site.iterdir()}
+    mine = former / name
+    mine.write_text("mine", encoding="utf-8")
+    assert run(former) == run(mine) == 2  # it is not in the list, and a file is no folder
+    (former / program.LIST).write_text("\n".join(program.contents(former)), encoding="utf-8")
+    copied.append("fail")
+    assert run(former) == 2 and mine.read_text(encoding="utf-8") == "mine"
+    copied.clear()
+    assert run(former) == 0
+    files, expected = ({path.relative_to(folder): path.stat().st_size for path in folder.rglob("*")}
+                       for folder in (former, site))  # fmt: skip
+    assert files == expected
     assert [path.name for path in tmp_path.iterdir()] == ["former"]
 
 
@@ -321,18 +291,32 @@ def test_ctrl_c_is_one_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages_edition, "EXECUTED", tmp_path)
+    name = "notebooks/03_positional_encoding.ipynb"
+    text = (ROOT / name).read_text(encoding="utf-8")
+    chinese = program.Edition("zh-CN", "中文", "zh/", "zh_CN")
+    written = chinese.text(name, text)
+    executed = nbformat.reads(written, as_version=4)
+    executed.metadata["executed"] = "here"
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(executed, tmp_path / name)
+    assert '"executed": "here"' in chinese.text(name, text)
+    executed.cells[0].source += " An edit."
+    nbformat.write(executed, tmp_path / name)
+    assert chinese.text(name, text) == written  # not of this course
+
+
 @pytest.fixture(scope="module")
 def browser(site):
     """A browser that reaches no other machine."""
     options = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
-        page = browser.new_page()
         try:
-            page.goto((site / "index.html").as_uri())
+            browser.new_page().goto((site / "index.html").as_uri())
         except Error:
             pytest.skip(f"{browser.version} does not open files of {site}")
-        page.close()
         yield browser
         browser.close()
 
@@ -389,7 +373,7 @@ def test_who_changes_the_language_stays_at_the_section(open_page):
     expect(page.locator("h2").nth(2)).to_be_in_viewport()
 
 
-def test_search_finds_sections(open_page):
+def test_search_finds_sections(open_page, pages):
     page = open_page("index.html")
     field, links = page.locator("#search"), page.locator("#found a")
     assert page.evaluate("typeof searchIndex") == "undefined"  # it comes when it is needed
@@ -397,6 +381,10 @@ def test_search_finds_sections(open_page):
     for words in ("scaled_dot_product", "MultiHeadAtt"):  # the beginning of a name in code
         field.fill(words)
         expect(section).to_be_visible()
+    for address, name, _ in page.evaluate("searchIndex"):
+        file, _, anchor = address.partition("#")
+        assert pages[file].find(id=anchor), address
+        assert pages[file].title.get_text().startswith(name.partition(" › ")[0])
     field.fill("beam zebra")
     expect(page.locator("#told")).to_have_text("0 found")
     field.fill("弹钢")
@@ -416,17 +404,6 @@ def test_search_finds_sections(open_page):
     expect(page.locator("main h2").nth(2)).to_be_in_viewport()
 
 
-def test_the_search_leads_to_sections_that_exist(site, pages):
-    script = (site / "search.js").read_text(encoding="utf-8")
-    index = json.loads(script.removeprefix("searchIndex = ").removesuffix(";\n"))
-    for number, anchor, _, _ in index["sections"]:
-        name, title = index["pages"][number]
-        assert pages[name].find(id=anchor), (name, anchor)
-        assert pages[name].title.get_text().startswith(title)
-    text = " ".join(section[3] for section in index["sections"])
-    assert all(word in text for word in ("softmax", "MultiHeadAttention", "弹", "beam"))
-
-
 def test_lessons_at_the_side_a_lit_section_and_a_theme(open_page):
     page = open_page(LESSONS[5], viewport={"width": 1300, "height": 800})
     side = page.locator("aside")
@@ -435,6 +412,7 @@ def test_lessons_at_the_side_a_lit_section_and_a_theme(open_page):
     page.get_by_role("heading", name="3 Write it").scroll_into_view_if_needed()
     page.mouse.wheel(0, 600)
     expect(side.locator('.contents:not(.all) [aria-current="true"]')).to_contain_text("3 Write it")
+    expect(side.get_by_role("link", name="16 Translation")).to_be_in_viewport()  # it goes along
     ground = "getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(ground)
     page.get_by_role("button", name="Light or dark").click()
@@ -443,22 +421,32 @@ def test_lessons_at_the_side_a_lit_section_and_a_theme(open_page):
     assert page.evaluate(ground) == after != before
 
 
-LIVE = [4, 8, 9, 10, 16]  # whose lessons open with their part of the page that translates
+def test_on_a_phone_the_lessons_are_a_menu_and_code_scrolls(open_page):
+    page = open_page(LESSONS[4], viewport={"width": 390, "height": 800})
+    lesson = page.locator("aside").get_by_role("link", name="16 Translation")
+    expect(lesson).to_be_hidden()
+    page.get_by_text("All lessons").nth(1).click()
+    expect(lesson).to_be_visible()
+    wide = "[document.body, ...document.querySelectorAll('.highlight pre')]"
+    scrolls = page.evaluate(f"{wide}.map(box => box.scrollWidth > box.clientWidth)")
+    assert not scrolls[0] and any(scrolls)
 
 
 @pytest.mark.parametrize("below", ["", "zh/"])
 def test_a_part_of_the_page_that_translates_opens_in_the_lesson(open_page, pages, below):
-    assert [n for n, name in enumerate(LESSONS) if pages[below + name].select("a.live")] == LIVE
+    live = [number for number, name in enumerate(LESSONS) if pages[below + name].select("a.live")]
+    assert live == [4, 8, 9, 10, 16]
     page = open_page(below + LESSONS[9])
-    link = page.locator("a.live")
-    assert page.locator("iframe").count() == 0
+    link, frame = page.locator("a.live"), page.locator("iframe")
+    expect(frame).to_be_hidden()
+    assert "translator" not in page.frames[-1].url  # it comes when it is needed
     link.click()
     part = page.frame_locator("iframe.live")
     heading = "切断" if below else "Cut"
     expect(part.locator("#stage h2")).to_contain_text(heading, timeout=30_000)
     expect(part.get_by_role("button", name="play" if below else "play reads")).not_to_have_count(0)
     link.click()
-    assert page.locator("iframe").count() == 0
+    expect(frame).to_be_hidden()
 
 
 def test_the_attention_viewer_shows_other_heads(open_page):
@@ -487,19 +475,3 @@ def test_without_scripts_nothing_else_is_missing(open_page):
     expect(page.locator("figure img").first).to_be_visible()
     page.locator(".folded summary").first.click()
     expect(page.locator(".folded .highlight").first).to_be_visible()
-
-
-def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages_edition, "EXECUTED", tmp_path)
-    name = "notebooks/03_positional_encoding.ipynb"
-    text = (ROOT / name).read_text(encoding="utf-8")
-    chinese = program.Edition("zh-CN", "中文", "zh/", "zh_CN")
-    written = chinese.text(name, text)
-    executed = nbformat.reads(written, as_version=4)
-    executed.metadata["executed"] = "here"
-    (tmp_path / "notebooks").mkdir()
-    nbformat.write(executed, tmp_path / name)
-    assert '"executed": "here"' in chinese.text(name, text)
-    executed.cells[0].source += " An edit."
-    nbformat.write(executed, tmp_path / name)
-    assert chinese.text(name, text) == written  # not of this course

@@ -57,10 +57,9 @@ SITE = (
     "tools/pages_index.html.j2",
     "tools/pages_text.py",
     "tools/pages_map.py",
-    "tools/pages.py",
     *PAGE_FILES,
 )
-WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|\b(?:said|claim) = "([^"]+)"|data-word>([^<]+)<')
+WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 FENCE = re.compile(r"^(```|\$\$)")
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text

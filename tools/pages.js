@@ -1,8 +1,8 @@
+const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
+
 // The search field. It needs no server: the index is a script, which the first focus loads.
 // All words must stand in a section or its name.
-const field = document.getElementById("search");
-const found = document.getElementById("found");
-const told = document.getElementById("told");
+const field = document.getElementById("search"), found = document.getElementById("found"), told = document.getElementById("told");
 const plain = (text) => text.normalize("NFKC").toLowerCase();
 
 function search() {
@@ -10,84 +10,78 @@ function search() {
   found.replaceChildren();
   told.textContent = "";
   if (!words || !window.searchIndex) return;
-  const { pages, sections } = searchIndex;
-  const nameOf = ([page, , title]) => pages[page][1] + (title && ` › ${title}`);
-  const inName = (section) => words.filter((word) => plain(nameOf(section)).includes(word)).length;
-  const hits = sections.filter((section) => {
-    const text = plain(`${nameOf(section)} ${section[3]}`);
-    return words.every((word) => text.includes(word));
-  });
+  const hits = searchIndex.filter(([, name, text]) => words.every((word) => plain(`${name} ${text}`).includes(word)));
+  const inName = ([, name]) => words.filter((word) => plain(name).includes(word)).length;
   hits.sort((one, other) => inName(other) - inName(one)); // titles with these words come first
   told.textContent = `${hits.length} ${told.dataset.found}`;
-  for (const section of hits) {
-    const link = found.appendChild(document.createElement("li")).appendChild(document.createElement("a"));
-    link.href = `${pages[section[0]][0]}#${section[1]}`;
-    link.textContent = nameOf(section);
-    const begin = section[3].replace(/^(.{100}).+/, "$1…");
-    if (begin) link.after(Object.assign(document.createElement("small"), { textContent: begin }));
+  for (const [href, name, text] of hits) {
+    const item = found.appendChild(make("li"));
+    item.append(make("a", { href, textContent: name }));
+    if (text) item.append(make("small", { textContent: text.replace(/^(.{100}).+/, "$1…") }));
   }
 }
 
 field.onfocus = () => {
-  const script = document.createElement("script");
-  Object.assign(script, { src: "search.js", onload: search });
-  document.head.append(script);
+  document.head.append(make("script", { src: "search.js", onload: search }));
   field.onfocus = null;
 };
-field.addEventListener("input", search);
-field.form.addEventListener("submit", (event) => {
+field.oninput = search;
+field.form.onsubmit = (event) => {
   event.preventDefault();
   found.querySelector("a")?.click();
-});
-field.form.addEventListener("keydown", (event) => {
+};
+field.form.onkeydown = (event) => {
   const stops = [field, ...found.querySelectorAll("a")];
   const step = { ArrowDown: 1, ArrowUp: -1, Escape: -Infinity }[event.key];
   if (!step) return;
   event.preventDefault();
   stops[Math.max(0, stops.indexOf(document.activeElement) + step)]?.focus();
   if (event.key === "Escape") field.form.reset();
-});
-field.form.addEventListener("reset", () => setTimeout(search));
-document.addEventListener("click", (event) => event.target === field || field.form.reset());
+};
+field.form.onreset = () => setTimeout(search);
+document.onclick = (event) => event.target === field || field.form.reset();
 field.form.hidden = false;
 
 // light or dark, as the reader chose, else as the system has it
-const theme = document.getElementById("theme"), systemIsDark = matchMedia("(prefers-color-scheme: dark)");
-const stored = (write) => {
-  try {
-    return write === undefined ? localStorage.getItem("theme") : localStorage.setItem("theme", write);
-  } catch {} // where nothing may be stored
+const button = document.getElementById("theme"), look = document.documentElement.dataset;
+let kept = {}; // where nothing may be stored
+try { kept = localStorage; } catch {}
+if (kept.theme) look.theme = kept.theme;
+button.onclick = () => {
+  const dark = look.theme ? look.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  look.theme = kept.theme = dark ? "light" : "dark";
 };
-if (stored()) document.documentElement.dataset.theme = stored();
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  const dark = (document.documentElement.dataset.theme ?? (systemIsDark.matches ? "dark" : "light")) === "dark";
-  stored((document.documentElement.dataset.theme = dark ? "light" : "dark"));
-});
+button.hidden = false;
 
 // the section that is being read is lit in the contents
-const entries = new Map([...document.querySelectorAll("aside .contents a[href^='#']")].map((link) => [decodeURIComponent(link.hash.slice(1)), link]));
-const heads = [...entries.keys()].map((anchor) => document.getElementById(anchor));
-addEventListener("scroll", () => {
-  const current = heads.findLast((head) => head.getBoundingClientRect().top < innerHeight / 3) ?? heads[0];
-  for (const [anchor, link] of entries) current?.id === anchor ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
-}, { passive: true });
+const links = [...document.querySelectorAll(".contents a[href^='#']")];
+const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+document.onscroll = () => {
+  const read = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
+  links.forEach((link, number) => (link.ariaCurrent = number === read ? "true" : null));
+};
+
+// a figure that holds maps of attention gets the viewer, of viewer.js, in place of its picture
+for (const data of document.querySelectorAll("figure > script")) {
+  const el = make("div", { className: "viewer" });
+  render({ model: loose(JSON.parse(data.textContent)), el });
+  data.parentElement.querySelector(".picture").replaceWith(el);
+}
 
 // a part of the page that translates opens below the paragraph that links to it, and closes again
 for (const link of document.querySelectorAll("a.live")) {
-  link.setAttribute("aria-expanded", "false");
-  link.addEventListener("click", (event) => {
+  const frame = make("iframe", { className: "live", hidden: true, title: link.textContent });
+  link.closest("section > *").after(frame);
+  link.ariaExpanded = "false";
+  link.onclick = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a tab of its own
     event.preventDefault();
-    const open = link.getAttribute("aria-expanded") === "true", paragraph = link.closest("p");
-    link.setAttribute("aria-expanded", String(!open));
-    if (open) return paragraph.nextElementSibling.remove();
-    const frame = document.createElement("iframe");
-    Object.assign(frame, { className: "live", src: link.href, title: link.textContent });
-    paragraph.after(frame);
-  });
+    frame.src ||= link.href;
+    frame.hidden = !frame.hidden;
+    link.ariaExpanded = String(!frame.hidden);
+  };
 }
 
 // the same section in the other language
 const translation = document.querySelector("a.other");
-translation.addEventListener("click", () => (translation.hash = location.hash));
+translation.onclick = () => (translation.hash = location.hash);

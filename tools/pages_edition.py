@@ -1,13 +1,24 @@
-"""The site in one language: its words, its texts, and the pictures that go with them."""
+"""The site in one language: its words, its texts with their pictures, and its fonts."""
 
-import re
+import string
+from collections import defaultdict
 from pathlib import Path
 
-import nbformat
-from catalogue import in_language, sources, translations
+from catalogue import in_language, translations
+from translated_copy import cells_of
+
+from engine.fonts import CHINESE, font_file, subset_font
 
 # as `make chinese EXECUTE=1` leaves it
 EXECUTED = Path(__file__).resolve().parent.parent / "chinese"
+FONTS = {
+    "cjk": CHINESE,
+    "mono": font_file("matplotlib", "mpl-data/fonts/ttf/DejaVuSansMono.ttf"),
+    "math": font_file("ziamath", "fonts/STIXTwoMath-Regular.ttf"),
+}
+# A browser draws these although the page does not say them: in formulas bars, roots, and italic
+# letters for single ones; signs of the style sheet and of the list of what a search found.
+DRAWN = "√‾ℎ▸▾›" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]))
 
 
 class Edition:
@@ -20,13 +31,11 @@ class Edition:
         self.below = below
         self.language = language
         self.up = "../" * below.count("/")
+        self.translator = f"{self.up}translator/index.html{'?lang=zh' if language else ''}"
         self.words = translations(language, "site") if language else {}
-        self.anchors = {}
-        for catalogue in sources() if language else ():
-            headings = translations(language, catalogue).items()
-            self.anchors |= {
-                named(there): named(here) for here, there in headings if here[0] == "#"
-            }
+        self.files = {}  # of the course: the pages that show them
+        self.images = {}  # file name: bytes
+        self.headings = defaultdict(list)  # of each page: level, anchor, text
 
     def word(self, text):
         """A text of the site's own."""
@@ -40,20 +49,17 @@ class Edition:
         executed = EXECUTED / name
         if name.endswith(".ipynb") and executed.exists():
             copy = executed.read_text(encoding="utf-8")
-            if sources_of(copy) == sources_of(text):
-                return copy
+            return copy if cells_of(copy) == cells_of(text) else text
         return text
 
-    def anchor(self, heading):
-        """The heading that this one is a translation of: anchors are the same in all languages."""
-        return self.anchors.get(heading, heading)
 
-
-def sources_of(text):
-    """What stands in the cells of a notebook."""
-    return [cell.source for cell in nbformat.reads(text, as_version=4).cells]
-
-
-def named(block):
-    """What a block of Markdown that is a heading says, without its marks."""
-    return re.sub("[*`]", "", block.partition("\n")[0].lstrip("#").strip())
+def write_fonts(folder, lang, text):
+    """Writes the fonts of the pages in a language, each with those of their characters it has."""
+    characters = {*string.printable, *DRAWN, *text}
+    chinese = {sign for sign in characters if sign >= "\u2e80"}
+    if lang == "zh-CN":  # its quotes, dashes and dots too, which Latin text has its own of
+        chinese.update("“”‘’—…·")
+    folder.mkdir()
+    for name, path in FONTS.items():
+        font = subset_font(path, "".join(sorted(chinese if name == "cjk" else characters)))
+        (folder / f"{name}.woff").write_bytes(font)

@@ -9,7 +9,7 @@ DEFINED = re.compile(r"^ *(?:class|def) (\w+)", re.MULTILINE)
 
 
 def sections(page):
-    """The sections of an HTML page: [anchor, title, text], one for each heading.
+    """The sections of an HTML page: (anchor, title, text), one for each heading.
 
     Of code, only the names that it defines count, of what it printed nothing.
     """
@@ -17,29 +17,24 @@ def sections(page):
     for tag in main.select("math, script, figure, details, .output, .anchor"):
         tag.decompose()
     for code in main.select("div.highlight"):
-        code.string = " ".join(DEFINED.findall(code.get_text()))
-    sections = []
-    for part in main.find_all(["section", "div"], recursive=False):
-        for tag in part.find_all(True, recursive=False) if part.name == "section" else [part]:
-            text = " ".join(tag.get_text().split())
-            if re.fullmatch("h[1-3]", tag.name):
-                sections.append([tag["id"], re.sub(r"^\d+ ", "", text), ""])
-            else:
-                sections[-1][2] += f" {text}"
-    return sections
+        code.string = f" {' '.join(DEFINED.findall(code.get_text()))} "
+    headings = main.select("h1, h2, h3")
+    anchors = [heading["id"] for heading in headings]
+    titles = [re.sub(r"^\d+ ", "", heading.get_text().strip()) for heading in headings]
+    for heading in headings:
+        heading.string = "\0"
+    texts = [" ".join(text.split()) for text in main.get_text().split("\0")[1:]]
+    return zip(anchors, titles, texts)
 
 
-def search_index(pages):
-    """The script that holds the index; `pages` are (file, title, HTML).
+def search_index(pages, written):
+    """The script that holds the index, [address, name, text] of the sections of these pages.
 
-    Its sections are [number of the page, anchor, title, text], without a title where the page's
-    own stands for it.
+    `written` has their HTML by their files.
     """
-    names = [[file, title] for file, title, _ in pages]
-    entries = [
-        [number, anchor, heading if place else "", text.strip()]
-        for number, (_, _, page) in enumerate(pages)
-        for place, (anchor, heading, text) in enumerate(sections(page))
-    ]
-    index = {"pages": names, "sections": entries}
+    index = []
+    for page in pages:
+        for place, (anchor, title, text) in enumerate(sections(written[page.file])):
+            name = f"{page.title} › {title}" if place else page.title
+            index.append([f"{page.file}#{anchor}", name, text])
     return f"searchIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"

@@ -1,17 +1,22 @@
-"""Text as the site shows it: Markdown and formulas as HTML, Chinese marked."""
+"""Text as the site shows it: Markdown, formulas, code and pictures as HTML, Chinese marked."""
 
+import base64
 import html
 import re
 import struct
 from urllib.parse import quote
 
+from markupsafe import Markup
 from math_core import LatexError, LatexToMathML
-from nbconvert.filters.markdown_mistune import IPythonRenderer
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from engine.errors import InputError
 
 LIVE = "translator/index.html#"
 LATEX = LatexToMathML(fancy_error=False)
+# No line may end between a formula and its bracket or comma; between Chinese words it may anywhere.
+BESIDE = r"[^\s<>\u2e80-\uffff]*"
+TOGETHER = rf"([（“]?{BESIDE}<math>.*?</math>{BESIDE}[，。；：、）”？！]*)"
 # Runs that a browser and a screen reader must know to be Chinese: signs, their marks, wide forms.
 CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 # What is no text of the page: whole elements, then single tags.
@@ -23,52 +28,64 @@ def to_mathml(latex, block):
     try:
         mathml = LATEX.convert_with_local_state(latex, displaystyle=block)
     except LatexError as error:
-        raise InputError(
-            f"the formula {latex.strip()} cannot be converted: {' '.join(str(error).split())}"
-        ) from error
+        wrong = " ".join(str(error).split())
+        raise InputError(f"the formula {latex.strip()} cannot be converted: {wrong}") from error
     # \overline comes as a combining character, which browsers draw beside its letters; this one is
     # drawn above
     return re.sub("<mo[^>]*>\u0332</mo></mover>", "<mo>\u203e</mo></mover>", mathml)
 
 
-def plain(markup):
-    """The text of some HTML."""
-    return html.unescape(re.sub(r"<[^>]+>", "", markup))
-
-
-def image(name, alt, content, size=None, up=""):
-    """The HTML of an image of the site.
-
-    `content` are the bytes of the PNG; `size` is (width, height) on the page, in CSS pixels, the
-    file's own if not given; `up` leads from the page to the site's folder.
-    """
-    width, height = size or struct.unpack(">II", content[16:24])
-    return (
-        f'<img src="{up}images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
-        ' loading="lazy" decoding="async">'
-    )
-
-
-def picture(name, *about, up=""):
-    """An image, as `image` makes it, that a tap enlarges."""
-    return f'<a class="picture" href="{up}images/{name}">{image(name, *about, up=up)}</a>'
-
-
 class Renderer(IPythonRenderer):
-    """Markdown to HTML: formulas as MathML, links between sources as links between pages.
+    """Markdown and cells of a page as HTML.
 
-    Tables scroll in a box. Headings link to themselves and are noted: (level, anchor, text).
+    Formulas become MathML, links between sources links between pages. Tables scroll in a box, and a
+    tap enlarges a picture. Headings link to themselves.
     """
 
-    def __init__(self, source, pages, images, headings, edition):
-        """The file whose text this is, {file: page}, a dict for {name: bytes}, a list to fill."""
+    def __init__(self, page, edition):
+        """Of a page in an edition, which notes its headings and pictures."""
         super().__init__(escape=False)
-        self.folder = source.parent
-        self.pages = pages
-        self.images = images
-        self.headings = headings
+        self.page = page
         self.edition = edition
-        self.on_github = source.suffix == ".md"  # where such a file is read otherwise
+        self.figures = 0
+
+    def markdown(self, text):
+        """A whole text."""
+        page = MarkdownWithMath(renderer=self).render(text)
+        return Markup(re.sub(TOGETHER, r'<span class="unbroken">\1</span>', page))
+
+    def code(self, source):
+        """The code of a cell."""
+        return Markup(self.block_code(source, "ipython3"))
+
+    def printed(self, text):
+        """What a cell printed; lines are not wrapped where two or more have a gap inside."""
+        columns = len(re.findall(r"^.*\S {2,}\S", text, re.MULTILINE)) > 1
+        look = "output aligned" if columns else "output"
+        return Markup(f'<pre class="{look}">{html.escape(text.rstrip(), quote=False)}</pre>')
+
+    def picture(self, name, content, alt, size=None):
+        """A PNG that a tap enlarges; `size`: width, height in CSS pixels, if not the file's own."""
+        self.edition.images[name] = content
+        width, height = size or struct.unpack(">II", content[16:24])
+        about = f'src="images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
+        image = f'<img {about} loading="lazy" decoding="async">'
+        return f'<a class="picture" href="images/{name}">{image}</a>'
+
+    def figure(self, output):
+        """The picture that a cell shows, as large as its metadata say, and its number."""
+        self.figures += 1
+        number = f"{int(self.page.source.stem[:2])}.{self.figures}"
+        about = output.metadata.get("image/png", {})
+        size = (about["width"], about["height"]) if "width" in about else None
+        content = base64.b64decode(output.data["image/png"])
+        name = f"{self.page.source.stem}.{self.figures}.png"
+        shown = self.picture(name, content, about.get("alt", ""), size)
+        if "viewer" in about:  # what the attention viewer shows in its place
+            maps = about["viewer"].replace("<", r"\u003c")
+            shown += f'<script type="application/json">{maps}</script>'
+        caption = f"<figcaption>{self.edition.word('Figure')} {number}</figcaption>"
+        return Markup(f'<figure id="figure-{number}">{shown}{caption}</figure>')
 
     def inline_math(self, body):
         return to_mathml(body, False)
@@ -76,42 +93,40 @@ class Renderer(IPythonRenderer):
     def block_math(self, body):
         return f'<span class="formula">{to_mathml(body, True)}</span>'
 
-    def latex_environment(self, name, body):
-        return self.block_math(rf"\begin{{{name}}}{body}\end{{{name}}}")
-
     def heading(self, text, level, **attributes):
-        words = plain(text)
-        anchor = "-".join(self.edition.anchor(words).split())  # as Jupyter names it
-        if self.on_github:
+        words = Markup(text).striptags()
+        anchor = "-".join(words.split())  # as Jupyter names it
+        if self.page.source.suffix == ".md":  # as GitHub does
             anchor = re.sub(r"[^\w-]", "", anchor.lower())
-        self.headings.append((level, anchor, words))
+        noted = self.edition.headings[self.page.file]
+        if self.edition.language:  # anchors are the same in all languages
+            anchor = self.edition.other.headings[self.page.file][len(noted)][1]
+        noted.append((level, anchor, words))
         there = html.escape(anchor)
         label = self.edition.word("Link to this section")
         link = f'<a class="anchor" href="#{there}" aria-label="{label}">#</a>'
         return f'<h{level} id="{there}">{text} {link if level > 1 else ""}</h{level}>\n'
 
     def link(self, text, url, title=None):
-        name, _, anchor = url.partition("#")
+        name, mark, anchor = url.partition("#")
         if name and not re.match(r"[a-z]+:", name):
-            page = self.pages.get((self.folder / name).resolve())
+            page = self.edition.files.get((self.page.source.parent / name).resolve())
             if page is None:  # a file of the repository, which the site does not have
                 return text
-            url = page + (f"#{anchor}" if anchor else "")
+            url = page + mark + anchor
         return super().link(text, url, title)
 
     def codespan(self, text):
         """Code; the address of a part of the page that translates is a link that opens it."""
         if not text.startswith(LIVE):
             return super().codespan(text)
-        language = "?lang=zh" if self.edition.language else ""
         part = quote(html.unescape(text.removeprefix(LIVE)), safe="/")
-        address = f"{self.edition.up}translator/index.html{language}#{part}"
+        address = f"{self.edition.translator}#{part}"
         return f'<a class="live" href="{address}">{self.edition.word("try it here")}</a>'
 
     def image(self, text, url, title=None):
-        path = self.folder / url
-        self.images[path.name] = path.read_bytes()
-        return picture(path.name, text, self.images[path.name], up=self.edition.up)
+        path = self.page.source.parent / url
+        return self.picture(path.name, path.read_bytes(), text)
 
     def table(self, text):
         return f'<div class="table"><table>\n{text}</table></div>\n'
@@ -123,8 +138,3 @@ def with_chinese_marked(page):
     for number in range(0, len(parts), 2):
         parts[number] = CHINESE.sub(r'<span lang="zh">\g<0></span>', parts[number])
     return "".join(parts)
-
-
-def is_aligned(text):
-    """Whether a printed text has columns: two or more lines with a gap inside."""
-    return len(re.findall(r"^.*\S {2,}\S", text, re.MULTILINE)) > 1
