@@ -61,28 +61,14 @@ SITE = (
 )
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
-FENCE = re.compile(r"^(```|\$\$)")
+BLOCK = re.compile(r"(?m)(?:^```[\s\S]*?```|^\$\$[\s\S]*?\$\$|[^\n]|\n(?!\n))+")
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
 WORDLESS = re.compile(r"```[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+|[^\w]*")
 
 
 def blocks(text):
     """The blocks of a Markdown text: what stands between empty lines; fenced blocks are whole."""
-    parts = []
-    block = []
-    fence = None
-    for line in text.split("\n"):
-        mark = FENCE.match(line)
-        if fence is None and mark and not line.endswith(mark[1], len(mark[1])):
-            fence = mark[1]
-        elif fence and line.endswith(fence):
-            fence = None
-        if line or fence:
-            block.append(line)
-        elif block:
-            parts.append("\n".join(block))
-            block = []
-    return [*parts, "\n".join(block)] if block else parts
+    return [block for part in BLOCK.findall(text) if (block := part.strip("\n"))]
 
 
 def is_message(block):
@@ -124,7 +110,7 @@ def messages(name):
     What students' copies have instead comes behind them, and the texts of pictures last.
     """
     if name == SITE[0]:
-        return site_words()
+        return {one: [] for one in own_words(SITE) + labels()}
     text = (ROOT / name).read_text(encoding="utf-8")
     versions = [text, changed(name, text)] if name in CHANGES else [text]
     positions = {}
@@ -137,11 +123,6 @@ def messages(name):
         for one in pictured(nbformat.reads(text, as_version=4)):
             positions.setdefault(one, [])
     return positions
-
-
-def site_words():
-    """{text: no places} of the words that the site itself says."""
-    return {one: [] for one in own_words(SITE) + labels()}
 
 
 def own_words(files):
@@ -270,24 +251,13 @@ def in_language(language, name, text):
     return nbformat.writes(notebook) + "\n"
 
 
-def terms_of(language):
-    """Of a language, {English term in small letters: what it may become}, and forbidden words."""
-    files = (FOLDER / language / f"{name}.json" for name in ("terms", "forbidden"))
-    terms = [read_json(path) for path in files if path.exists()]
-    for pattern in dict(*terms[1:]):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            wrong = f"{pattern!r} is no pattern ({error})"
-            raise InputError(f"{FOLDER / language / 'forbidden.json'}: {wrong}") from None
-    return terms
-
-
 def check(language):
     """What is wrong with a language's catalogues, and what is not translated, a line each."""
     problems = []
     missing = []
-    terms = terms_of(language)
+    # {English term in small letters: what it may become}, {forbidden pattern: what is better}
+    files = (FOLDER / language / f"{name}.json" for name in ("terms", "forbidden"))
+    terms = [read_json(path) for path in files if path.exists()]
     for name, source in sources().items():
         entries = {entry.msgid: entry for entry in read(language, name)}
         for text in messages(source):

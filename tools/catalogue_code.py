@@ -8,9 +8,13 @@ stand as they are written.
 import ast
 import inspect
 import io
+import json
 import re
+import textwrap
 import tokenize
 from typing import NamedTuple
+
+from verdicts import names_in
 
 WORDS = re.compile(r"(?<!\w)[a-z]{2,}(?!\w)|Exercise \d")  # no names, no shapes
 ORDERS = re.compile(r"#\s*(\||noqa|fmt:|isort:|type:|%%)")  # comments that tools read
@@ -64,10 +68,9 @@ def docstring_writer(indent):
     """How a docstring that begins at this column is written."""
 
     def written(text):
-        lines = text.replace("\\", "\\\\").split("\n")
-        end = [""] if len(lines) > 1 else []  # the quotes stand on a line of their own
-        indented = [f"{' ' * indent}{line}" if line else "" for line in lines[1:]]
-        return '"""' + "\n".join([lines[0], *indented, *(" " * indent for _ in end)]) + '"""'
+        text = text.replace("\\", "\\\\")
+        end = "\n" + " " * indent if "\n" in text else ""  # the quotes stand on a line of their own
+        return f'"""{textwrap.indent(text, " " * indent).lstrip()}{end}"""'
 
     return written
 
@@ -80,16 +83,13 @@ def hints(tree):
     for call in calls:
         if ast.unparse(call.func) in ("check", "print"):  # the name of an exercise, and its verdict
             shown += call.args
-    names = {one.id for node in shown for one in ast.walk(node) if isinstance(one, ast.Name)}
+    names = set().union(*(names_in(node, ast.Load) for node in shown))
     for node in nodes:  # `for hint, answer in others.items():`
-        if isinstance(node, ast.For) and ast.unparse(node.iter).endswith(".items()"):
-            if any(getattr(one, "id", None) in names for one in ast.walk(node.target)):
-                names.add(ast.unparse(node.iter).removesuffix(".items()"))
+        if isinstance(node, ast.For) and names & names_in(node.target, ast.Store):
+            names |= names_in(node.iter, ast.Load)
     for node in nodes:
-        if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(getattr(target, "id", None) in names for target in targets):
-                shown.append(node.value)
+        if isinstance(node, ast.Assign | ast.AugAssign) and names & names_in(node, ast.Store):
+            shown.append(node.value)
     return [hint for node in shown for hint in texts_in(node)]
 
 
@@ -111,10 +111,9 @@ def is_check(node):
 def texts_in(node):
     """The texts of an expression; fields of an f-string are part of it."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [(node, node.value, plain_writer)]
+        return [(node, node.value, text_writer(""))]
     if isinstance(node, ast.JoinedStr):
-        text = "".join(map(part_of_text, node.values))
-        return [(node, text, f_writer)]
+        return [(node, "".join(map(part_of_text, node.values)), text_writer("f"))]
     if isinstance(node, ast.Call | ast.Compare | ast.Subscript):
         return []  # its texts are no words for a reader
     return [hint for child in ast.iter_child_nodes(node) for hint in texts_in(child)]
@@ -127,19 +126,9 @@ def part_of_text(part):
     return ast.unparse(ast.JoinedStr([part]))[2:-1]
 
 
-def escaped(text):
-    """A text as it stands between double quotes."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def plain_writer(text):
-    """A text as a string of Python."""
-    return f'"{escaped(text)}"'
-
-
-def f_writer(text):
-    """A text with fields as an f-string of Python."""
-    return f'f"{escaped(text)}"'
+def text_writer(prefix):
+    """How a string of Python, or with "f" an f-string, is written."""
+    return lambda text: prefix + json.dumps(text, ensure_ascii=False)
 
 
 def comments(source, starts):
@@ -166,9 +155,8 @@ def comment_writer(column):
     """How a comment is written that stands alone at this column, or, None, behind code."""
 
     def written(text):
-        if column is None:
-            return f"# {text}"
-        return f"\n{' ' * column}".join(f"# {line}" for line in wrapped(text, WIDTH - column - 2))
+        lines = [text] if column is None else wrapped(text, WIDTH - column - 2)
+        return f"\n{' ' * (column or 0)}".join(f"# {line}" for line in lines)
 
     return written
 

@@ -1,6 +1,7 @@
 """What is wrong with a translation: what it must have as its source has it."""
 
 import re
+from collections import Counter
 
 ALIKE_PARTS = {
     "code": re.compile(r"`[^`\n]+`"),
@@ -13,8 +14,7 @@ LATIN_WORDS = re.compile(r"(?:[A-Za-z][\w'’-]*[ ,;:]+){8,}[A-Za-z]")  # nine i
 QUOTED = re.compile(
     r"\[[^\]]*\](?:\([^)]*\))?|\"[^\"]*\"|“[^”]*”|\*[^*]+\*|\|.*\||<[^>]*>|\$[^$]*\$|`[^`]*`"
 )
-LARGE = re.compile(r"(\d[\d,.]*) ?(万|亿)")  # 1,700 万 is 17 million
-WITH_WORD = re.compile(r"(\d[\d,.]*) (thousand|million|billion)")
+LARGE = re.compile(r"(\d[\d,.]*) ?(万|亿|thousand|million|billion)")  # 1,700 万 is 17 million
 FACTORS = {"万": 10**4, "亿": 10**8, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 
 
@@ -24,12 +24,11 @@ def in_full(match):
 
 
 def numbers(text):
-    """The numbers of a text, sorted; those with a word behind them at full length."""
+    """The numbers of a text; those with a word behind them at full length."""
     text = ALIKE_PARTS["code"].sub(" ", ALIKE_PARTS["formulas"].sub(" ", text))
     text = ALIKE_PARTS["links"].sub("]", text)
-    for pattern in (LARGE, WITH_WORD):
-        text = pattern.sub(in_full, text)
-    return sorted(number.replace(",", "") for number in NUMBER.findall(text))
+    text = LARGE.sub(in_full, text)
+    return [number.replace(",", "") for number in NUMBER.findall(text)]
 
 
 def faults(source, target, terms, forbidden=()):
@@ -40,11 +39,12 @@ def faults(source, target, terms, forbidden=()):
     problems = []
     for name, pattern in ALIKE_PARTS.items():
         expected, translated = (
-            numbers(text) if name == "numbers" else sorted(pattern.findall(text))
+            Counter(numbers(text) if name == "numbers" else pattern.findall(text))
             for text in (source, target)
         )
         if expected != translated:
-            problems.append(f"{name}: {difference(expected, translated)}")
+            lost, new = expected - translated, translated - expected
+            problems.append(f"{name}: {sorted(lost.elements())} became {sorted(new.elements())}")
     bare = QUOTED.sub(" | ", target)
     if english := LATIN_WORDS.search(bare):
         problems.append(f"English: {english[0]}")
@@ -56,14 +56,3 @@ def faults(source, target, terms, forbidden=()):
         if match := re.search(pattern, target):
             problems.append(f"{match[0]}: better {better}")
     return problems
-
-
-def difference(expected, translated):
-    """What two sorted lists do not share."""
-    expected = list(expected)
-    translated = list(translated)
-    for one in list(expected):
-        if one in translated:
-            expected.remove(one)
-            translated.remove(one)
-    return f"{expected} became {translated}"
