@@ -203,9 +203,6 @@ def test_what_is_missing_is_counted_and_what_is_wrong_refused(course, monkeypatc
     path.write_bytes(path.read_bytes() + "中".encode("gb18030"))
     with pytest.raises(InputError, match="page.po: no catalogue in UTF-8"):
         catalogue.check("xx")
-    (catalogue.FOLDER / "xx" / "forbidden.json").write_text('{"(": "x"}', encoding="utf-8")
-    with pytest.raises(InputError, match="forbidden.json: '\\(' is no pattern"):
-        catalogue.check("xx")
     for language in ("../xx", "yy"):
         with pytest.raises(SystemExit):
             catalogue.main(["check", language])
@@ -338,7 +335,7 @@ def test_what_a_stopped_call_has_written_is_no_edit(chinese, tmp_path):
     listed.write_text(json.dumps(digests), encoding="utf-8")
     assert translated_copy.write("zh_CN", copy) == []
     listed.write_text("{", encoding="utf-8")
-    with pytest.raises(translated_copy.InputError, match="damaged"):
+    with pytest.raises(translated_copy.InputError, match="not JSON"):
         translated_copy.write("zh_CN", copy)
     with pytest.raises(translated_copy.InputError, match="no such language"):
         translated_copy.write("fr", tmp_path / "french")

@@ -29,6 +29,7 @@ from conftest import ROOT, run_python
 from grading import NOTEBOOKS, exercises
 
 import utils
+from engine.errors import InputError, run_command
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists() or not shutil.which("git"), reason="needs a Git checkout"
@@ -190,7 +191,7 @@ def test_no_copy_is_written_over_a_folder_by_half_or_without_a_checkout(
     tmp_path, monkeypatch, capsys
 ):
     def refusal(out):
-        assert student.main([str(out)]) == 2
+        assert run_command(student.main, [str(out)]) == 2
         return capsys.readouterr().err
 
     def full(notebook):
@@ -211,11 +212,11 @@ def test_no_copy_is_written_over_a_folder_by_half_or_without_a_checkout(
 
 def test_what_would_give_a_solution_away_is_refused():
     text = (ROOT / "notebooks" / "06_feed_forward.ipynb").read_text(encoding="utf-8")
-    with pytest.raises(copies.CopyError, match="filled"):
+    with pytest.raises(InputError, match="filled"):
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
-    with pytest.raises(copies.CopyError, match="folded"):
+    with pytest.raises(InputError, match="folded"):
         student.without_solutions("06", text.replace("<details>", "<div>"))
-    with pytest.raises(copies.CopyError, match="Makefile has changed"):
+    with pytest.raises(InputError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
 
 
@@ -245,7 +246,7 @@ def test_what_a_statement_binds_itself_is_not_looked_for():
 
 def test_a_copy_is_not_written_to_a_folder_called_as_a_variable(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    assert student.main(["$HOME/copy"]) == 2
+    assert run_command(student.main, ["$HOME/copy"]) == 2
     assert "Write the whole path" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from engine.plain_text import InputError
+
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = (
     ".ci/",
@@ -56,8 +58,8 @@ CHANGES = {  # file: [(what is there, what the copy has instead)]
 }
 
 
-class CopyError(Exception):
-    """Why no copy can be written: what, where, what to do."""
+# the ends of the names of files whose text may be another in a copy
+OTHER_TEXT = (".ipynb", ".md", ".js", "Makefile", "utils.py", "words.json")
 
 
 def tracked_files(left_out=LEFT_OUT):
@@ -66,11 +68,11 @@ def tracked_files(left_out=LEFT_OUT):
         command = ["git", "-C", ROOT, "ls-files", "-z"]
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     except FileNotFoundError:
-        raise CopyError("git is needed to list the project's files, and is not installed") from None
+        raise InputError("git is needed to list the project's files: it is missing") from None
     names = [name for name in done.stdout.split("\0") if name]
     if done.returncode or not names:
         reason = done.stderr.strip() or "no file is tracked there"
-        raise CopyError(f"{ROOT} is no Git checkout of the project: {reason}")
+        raise InputError(f"{ROOT} is no Git checkout of the project: {reason}")
     return [name for name in names if not name.startswith(left_out)]
 
 
@@ -79,7 +81,7 @@ def changed(name, text):
     for pattern, replacement in CHANGES.get(name, []):
         text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
         if count == 0:
-            raise CopyError(
+            raise InputError(
                 f"{name} has changed: {pattern!r}, in tools/copies.py, is no longer found there"
             )
     return text

@@ -14,6 +14,7 @@ import argparse
 import os
 import shutil
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ if __name__ == "__main__":
     sys.excepthook = print_error  # before nbformat, which takes a moment: Ctrl-C is one line
 
 import nbformat
-from copies import CHANGES, ROOT, CopyError, changed, tracked_files
+from copies import OTHER_TEXT, ROOT, changed, tracked_files
 from grading import FOLDED, tagged
 
 from engine.files import at_home
@@ -37,12 +38,12 @@ def without_solutions(name, text):
     cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
     holes = tagged(cells, "exercise")
     if len(notebook.cells) - len(cells) != len(holes):
-        raise CopyError(
+        raise InputError(
             f"{name}: a folded solution is wanted for each of its {len(holes)} exercises"
         )
     for number, hole in enumerate(holes, start=1):
         if "raise NotImplementedError" not in hole.source:
-            raise CopyError(
+            raise InputError(
                 f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
             )
     for cell in cells:
@@ -61,26 +62,22 @@ def write_copy(out, in_language=lambda name, text: text):
     `in_language` gives the text of a file in the copy's language.
     """
     if os.path.lexists(out):
-        raise CopyError(
+        raise InputError(
             f"{out} exists already, and was not changed. Name another folder, or remove it"
         )
     names = tracked_files()
-    temporary = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    try:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{out.name}.", dir=out.parent) as temporary:
+        copy = Path(temporary) / "copy"
         for name in names:
-            path = temporary / name
+            path = copy / name
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
-            if name in CHANGES or name.endswith((".ipynb", ".md", ".js", "utils.py", "words.json")):
+            if name.endswith(OTHER_TEXT):
                 text = changed(name, path.read_text(encoding="utf-8"))
                 text = without_solutions(name, text) if name.endswith(".ipynb") else text
-                text = in_language(name, text)
-                path.write_text(text, encoding="utf-8", newline="\n")
-        temporary.rename(out)
-    except (OSError, ValueError) as error:
-        raise CopyError(f"{out} was not written: {error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+                path.write_text(in_language(name, text), encoding="utf-8", newline="\n")
+        copy.rename(out)
 
 
 def main(arguments=None):
@@ -97,21 +94,17 @@ def main(arguments=None):
         "--language", choices=languages, help="of its prose, as zh_CN; if not given, English"
     )
     options = parser.parse_args(arguments)
-    try:
-        out = at_home(options.out)
-        if options.language:
-            from catalogue import check, in_language  # which needs polib
+    out = at_home(options.out)
+    if options.language:
+        from catalogue import check, in_language  # which needs polib
 
-            write_copy(out, partial(in_language, options.language))
-            _, missing = check(options.language)
-            if missing:
-                begin = f"student.py: {len(missing)} blocks stay English, as {missing[0]}"
-                print(f"{begin}. Look into translations/{options.language}", file=sys.stderr)
-        else:
-            write_copy(out)
-    except (CopyError, InputError) as error:
-        print(f"student.py: {error}", file=sys.stderr)
-        return 2
+        write_copy(out, partial(in_language, options.language))
+        _, missing = check(options.language)
+        if missing:
+            begin = f"student.py: {len(missing)} blocks stay English, as {missing[0]}"
+            print(f"{begin}. Look into translations/{options.language}", file=sys.stderr)
+    else:
+        write_copy(out)
     print(f"written: {out}. Its README.md says how to begin")
     return 0
 

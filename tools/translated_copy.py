@@ -17,22 +17,24 @@ import sys
 from pathlib import Path
 
 import nbformat
-from catalogue import FOLDER, PICTURES, ROOT, UTILS, in_language
-from copies import LEFT_OUT, changed, tracked_files
+from catalogue import FOLDER, ROOT, in_language
+from copies import LEFT_OUT, OTHER_TEXT, changed, tracked_files
 from tidy import tidied
 
 from engine.errors import InputError, run_command
-from engine.files import file_digest, write_json, write_whole
+from engine.files import file_digest, read_json, write_json, write_whole
 
 WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known
-OUTER = [  # a copy's Makefile uses the environment outside, with the copy's own notebooks
-    (r"^BIN := \.venv/bin$", "BIN := ../.venv/bin\nexport PYTHONPATH := $(CURDIR)"),
-    (r"^\.venv/\w+:.*\n(\t.*\n)+\n", ""),
-    (r"(?<=: )\.venv/(?=\w)", "../.venv/"),
-    (r"\n\Z", "\n../.venv/%:\n\t$(MAKE) -C .. .venv/$*\n"),
-]
+CHANGED = {
+    "Makefile": [  # it uses the environment outside, with the copy's own notebooks
+        (r"^BIN := \.venv/bin$", "BIN := ../.venv/bin\nexport PYTHONPATH := $(CURDIR)"),
+        (r"^\.venv/\w+:.*\n(\t.*\n)+\n", ""),
+        (r"(?<=: )\.venv/(?=\w)", "../.venv/"),
+        (r"\n\Z", "\n../.venv/%:\n\t$(MAKE) -C .. .venv/$*\n"),
+    ],
+    "README.md": [(r"^## For teachers\n(.|\n)*?(?=^## )", "")],  # its tools stay outside
+}
 EXECUTED = " executed"  # behind the digest of a notebook that was
-TEACHERS = (r"^## For teachers\n(.|\n)*?(?=^## )", "")  # of the README: its tools stay outside
 ALONE = tuple(name for name in LEFT_OUT if name != "notebooks/README.md")  # what stays outside
 
 
@@ -47,29 +49,25 @@ def write(language, out):
         raise InputError(f"{language}: the course has no such language. Give one of: {known}")
     if out.exists() and not listed.exists():
         raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
-    before = written_before(listed) if out.exists() else {}
-    now = {}
+    written = read_json(listed) if out.exists() else {}
     left = []
     for name in tracked_files(ALONE):
         path = out / name
         content = content_of(language, name)
         digest = hashlib.sha256(content).hexdigest()
-        # like the new one: an earlier call wrote it and was stopped before it noted that
-        noted = before.get(name) or ""
-        known = (noted.removesuffix(EXECUTED), digest)
-        if path.exists() and file_digest(path) not in known:
-            left.append(name)
-            now[name] = before.get(name)
-            continue
-        if noted.endswith(EXECUTED) and path.exists():
-            if cells_of(path.read_bytes()) == cells_of(content):  # its pictures took 20 minutes
-                now[name] = noted
+        noted = written.get(name, "")
+        if path.exists():
+            # like the new one: an earlier call wrote it and was stopped before it noted that
+            if file_digest(path) not in (noted.removesuffix(EXECUTED), digest):
+                left.append(name)
                 continue
+            if noted.endswith(EXECUTED) and cells_of(path.read_bytes()) == cells_of(content):
+                continue  # its pictures took 20 minutes
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, path)  # with its rights
         write_whole(path, content)
-        now[name] = digest
-    write_json(listed, now)
+        written[name] = digest
+    write_json(listed, written)
     return left
 
 
@@ -81,43 +79,27 @@ def cells_of(notebook):
 def content_of(language, name):
     """The bytes of a file as a copy has it."""
     content = (ROOT / name).read_bytes()
-    if not name.endswith((".ipynb", ".md", ".js")) and name not in ("Makefile", UTILS, PICTURES):
+    if not name.endswith(OTHER_TEXT):
         return content
     text = content.decode()
-    patterns = [TEACHERS] if name == "README.md" else []
     if name == "Makefile":
         text = changed(name, text)
-        patterns = OUTER
-    for pattern, replacement in patterns:
+    for pattern, replacement in CHANGED.get(name, ()):
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return in_language(language, name, text).encode()
 
 
-def written_before(listed):
-    """{file: digest} of what an earlier call wrote into a copy."""
-    try:
-        return dict(json.loads(listed.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        raise InputError(f"{listed}: damaged. Give another folder, or remove this one") from None
-
-
 def execute(out):
     """Executes a copy's notebooks in their order, so that their pictures speak its language."""
-    written = written_before(out / WRITTEN)
+    written = read_json(out / WRITTEN)
     environment = {**os.environ, "PYTHONPATH": str(out.absolute())}
     for path in sorted((out / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        noted = written.get(f"notebooks/{path.name}") or ""
+        noted = written.get(f"notebooks/{path.name}", "")
         if noted.removesuffix(EXECUTED) != file_digest(path):
             continue  # a reader's own, or changed by one
         command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=path.parent,
-            env=environment,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-        )
+        options = dict(cwd=path.parent, env=environment, capture_output=True, encoding="utf-8")
+        done = subprocess.run([sys.executable, *command], **options)
         if done.returncode:
             raise InputError(f"{path} cannot be executed: {done.stderr.strip()[-1000:]}")
         notebook = tidied(nbformat.read(path, as_version=4))
