@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-from verdicts import namespace, statements, verdict, verdict_in_all
+from verdicts import namespace, run_cells, statements, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [
@@ -34,12 +34,11 @@ NOTEBOOKS = [
 ]
 FOLDED = "<details><summary>"  # how a solution's cell begins, in any language
 LIMIT = 60  # seconds for one exercise, and for importing one notebook
-SECOND = 20  # seconds for an answer's second try, with all of the student's own cells
 # bytes of address space for a notebook: what the machine has, though PyTorch alone maps several GB
 MEMORY = 32 << 30
 if hasattr(os, "sysconf"):
     MEMORY = max(8 << 30, min(MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
-LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it whole or not at all
+LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it at once
 # Windows has neither SIGHUP nor a mask, which a new process inherits
 STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
 mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
@@ -47,7 +46,6 @@ mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
 # may not survive that.
 CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 CONTEXT.set_forkserver_preload(["torch", "nbformat", "IPython.core.inputtransformer2"])
-MORE = "and then: "  # before a verdict that a second try may better
 running = set()
 stopping = threading.Event()
 
@@ -69,6 +67,7 @@ class Task(NamedTuple):
     answer: str
     hole: str
     check: str
+    in_order: bool = False  # whether the cells of `own` run before the answer
 
 
 def tagged(cells, tag):
@@ -188,17 +187,14 @@ def work(connection, folder, tasks, refused):
             if task.notebook != notebook:
                 names = namespace(task.notebook[3:], task.cells)
                 notebook = task.notebook
+            if task.in_order:
+                run_cells(task.own, names)
             text = verdict(names, task.answer, task.check, utils.check, task.cells)
         except BaseException as error:  # whatever a student's code may raise
             result = "not graded" if type(error).__name__ == "NotebookError" else "not yet"
             text = f"{result}. It stopped with {type(error).__name__}: {error}"
         if refused and re.search("NameError|ModuleNotFoundError", text):
             text += f" ({'; '.join(refused.values())})"
-        if task.own and text.startswith("not yet"):
-            say(connection, MORE + text)
-            with suppress(BaseException):  # whatever the student's other cells may raise
-                again = verdict_in_all(task, utils.check)
-                text = again if again.startswith("right") else text
         say(connection, text)
 
 
@@ -208,12 +204,8 @@ def say(connection, text):
 
 
 def heard(connection):
-    """The text that was sent. Raises EOFError if it is no such text."""
-    with suppress(ValueError, OSError, RecursionError):
-        text = json.loads(connection.recv_bytes(LONGEST))
-        if isinstance(text, str):
-            return text
-    raise EOFError
+    """The text that was sent. Raises EOFError, OSError or ValueError if it is none."""
+    return str(json.loads(connection.recv_bytes(LONGEST)))
 
 
 def run_tasks(folder, tasks, refused):
@@ -223,8 +215,6 @@ def run_tasks(folder, tasks, refused):
     """
     while tasks and not stopping.is_set():
         connection, theirs = CONTEXT.Pipe(duplex=False)
-        if os.name != "nt":  # where a message is never seen in parts
-            os.set_blocking(connection.fileno(), False)  # half a message is an error
         process = CONTEXT.Process(target=work, args=(theirs, folder, tasks, refused))
         resource_tracker.ensure_running()  # else it would start below, and unblock the signals
         alive = False
@@ -239,21 +229,12 @@ def run_tasks(folder, tasks, refused):
                 tasks = tasks[1:]
                 alive = connection.poll(LIMIT)
                 late = f"not yet. It was stopped after {LIMIT} s: an endless loop?"
-                text = heard(connection) if alive else late
-                if text.startswith(MORE):
-                    text = text.removeprefix(MORE)
-                    alive = connection.poll(SECOND)
-                    try:
-                        text = heard(connection) if alive else text
-                    except EOFError:  # a cell has ended Python
-                        alive = False
-                yield text
-        except EOFError:
+                yield heard(connection) if alive else late
+        except (EOFError, OSError, ValueError):
             if not alive:
                 sys.exit("grade.py: the grading process did not start; what stands above says why")
             process.join(1)
-            ended = f"ended Python itself, with exit status {process.exitcode}"
-            yield f"not yet. It {'sent no verdict' if process.is_alive() else ended}"
+            yield f"not yet. It ended Python itself, with exit status {process.exitcode}"
         finally:
             kill(process)
             running.discard(process)

@@ -55,15 +55,22 @@ def namespace(module, cells):
     return names
 
 
+def run_cells(cells, names):
+    """Runs a student's own cells before the answer, as Jupyter does.
+
+    They may fill a list, or set an attribute, of which the answer's names say nothing; and a cell
+    behind the answer may use a name again.
+    """
+    for cell in cells:
+        with suppress(SyntaxError):
+            run_each([node for node in statements(cell) if not is_check(node)], names)
+
+
 def verdict(names, answer, source, check, cells=()):
     """What the check whose cell is `source` says about an answer; `check` is the course's own.
 
     A name that the answer lacks is looked for among what other `cells` assign.
     """
-    before, nul, _ = answer.partition("\0")
-    if nul:
-        number = before.count("\n") + 1
-        return f"not yet. Line {number} is no Python (it has the character NUL)"
     try:
         errors = run_each(statements(answer), names)
     except SyntaxError as error:
@@ -115,16 +122,3 @@ def names_in(node, context):
     """The names that a statement reads (ast.Load) or gives a value (ast.Store)."""
     parts = ast.walk(node)
     return {part.id for part in parts if isinstance(part, ast.Name) and type(part.ctx) is context}
-
-
-def verdict_in_all(task, check):
-    """The verdict where the student's own cells before the answer have run, as in Jupyter.
-
-    They may fill a list, or set an attribute, of which the answer's names say nothing; and a cell
-    behind the answer may use a name again.
-    """
-    names = namespace(task.notebook[3:], task.cells)
-    for cell in task.own:
-        with suppress(SyntaxError):
-            run_each([node for node in statements(cell) if not is_check(node)], names)
-    return verdict(names, task.answer, task.check, check, task.cells)
