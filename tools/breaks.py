@@ -1,25 +1,16 @@
-"""How a run translates the test set when a part of it is broken, as the page breaks it.
+"""How a run translates the test set when a part of it is broken, as the page breaks it."""
 
-`python tools/breaks.py` measures the model in the box, some minutes, and writes its breaks.json.
-"""
-
-import sys
 from copy import deepcopy
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 import torch
 
 from engine.corpus.pairs import read_tsv
-from engine.files import write_json
-from engine.run_folder import BOX
 from engine.scoring import measure
 from engine.translator import Translator
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
 from notebooks.transformer import length_limits
+from utils import ROOT
 
 
 class Unmasked(Translator):
@@ -55,10 +46,10 @@ def broken_forms(translator):
 
 
 @torch.inference_mode()
-def measure_breaks(run, data=ROOT / "data_small"):
+def measure_breaks(run):
     """For each form, how many test translations are the reference to the sign, and their BLEU."""
     translator = Translator.load(run, device="cpu")
-    sources, references = zip(*read_tsv(data, "test", translator.config))
+    sources, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
     rows = []
     for name, broken in broken_forms(translator):
         texts = list(sources)
@@ -70,7 +61,3 @@ def measure_breaks(run, data=ROOT / "data_small"):
         bleu = measure(written, references, translator.config.tgt)["bleu"]
         rows.append({"form": name, "sentences": len(texts), "exact": exact, "bleu": bleu})
     return rows
-
-
-if __name__ == "__main__":
-    write_json(BOX / "breaks.json", {"rows": measure_breaks(BOX)})
