@@ -16,7 +16,7 @@ import nbformat
 import pytest
 import student
 import translated_copy
-from catalogue_outputs import number_patterns
+from catalogue import number_patterns
 from conftest import NOTEBOOKS, ROOT, run_python
 
 from engine.definitions import without_docstrings

@@ -23,7 +23,7 @@ from engine.errors import InputError, run_command  # first: Ctrl-C is one line f
 
 # isort: split
 import nbformat
-from catalogue import VIEWER, blocks
+from catalogue import PAGES, VIEWER, blocks, catalogue_of
 from copies import changed
 from grading import FOLDED
 from jinja2 import Environment, FileSystemLoader
@@ -40,15 +40,9 @@ from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
+# docs/install.md becomes install.html, data_small/README.md data_small.html
 READMES = {
-    "README.md": "readme.html",
-    "docs/install.md": "install.html",
-    "docs/own_data.md": "own_data.html",
-    "docs/export.md": "export.html",
-    "docs/speed.md": "speed.html",
-    "notebooks/README.md": "teachers.html",
-    "data_small/README.md": "data_small.html",
-    "data_large/README.md": "data_large.html",
+    name: re.sub("^docs_|_readme$", "", catalogue_of(name).lower()) + ".html" for name in PAGES
 }
 LIST = "pages.sha256"  # the files of a site: by it a former one is known
 

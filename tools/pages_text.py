@@ -3,7 +3,6 @@
 import base64
 import html
 import re
-import struct
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -18,9 +17,9 @@ LATEX = LatexToMathML(fancy_error=False)
 BESIDE = r"[^\s<>\u2e80-\uffff]*"
 TOGETHER = rf"([（“]?{BESIDE}<math>.*?</math>{BESIDE}[，。；：、）”？！]*)"
 # Runs that a browser and a screen reader must know to be Chinese: signs, their marks, wide forms.
-CHINESE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
-# What is no text of the page: whole elements, then single tags.
-MARKUP = re.compile(r"(<(?:title|math|script)\b.*?</(?:title|math|script)>|<[^>]*>)", re.DOTALL)
+CHINESE = r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+"
+# What is no text of the page, whole elements, then single tags; and what is Chinese.
+MARKUP_OR_CHINESE = re.compile(rf"(?s)<(title|math|script)\b.*?</\1>|<[^>]*>|{CHINESE}")
 
 
 def to_mathml(latex, block):
@@ -64,12 +63,10 @@ class Renderer(IPythonRenderer):
         look = "output aligned" if columns else "output"
         return Markup(f'<pre class="{look}">{html.escape(text.rstrip(), quote=False)}</pre>')
 
-    def picture(self, name, content, alt, size=None):
-        """A PNG that a tap enlarges; `size`: width, height in CSS pixels, if not the file's own."""
+    def picture(self, name, content, alt, size=""):
+        """The bytes of an image, which a tap enlarges; `size` are its HTML attributes, if known."""
         self.edition.images[name] = content
-        width, height = size or struct.unpack(">II", content[16:24])
-        about = f'src="images/{name}" alt="{html.escape(alt)}" width="{width}" height="{height}"'
-        image = f'<img {about} loading="lazy" decoding="async">'
+        image = f'<img src="images/{name}" alt="{html.escape(alt)}"{size} loading="lazy">'
         return f'<a class="picture" href="images/{name}">{image}</a>'
 
     def figure(self, output):
@@ -77,7 +74,7 @@ class Renderer(IPythonRenderer):
         self.figures += 1
         number = f"{int(self.page.source.stem[:2])}.{self.figures}"
         about = output.metadata.get("image/png", {})
-        size = (about["width"], about["height"]) if "width" in about else None
+        size = "".join(f' {one}="{about[one]}"' for one in ("width", "height") if one in about)
         content = base64.b64decode(output.data["image/png"])
         name = f"{self.page.source.stem}.{self.figures}.png"
         shown = self.picture(name, content, about.get("alt", ""), size)
@@ -134,7 +131,8 @@ class Renderer(IPythonRenderer):
 
 def with_chinese_marked(page):
     """An HTML page with lang="zh" around Chinese text, but in its title, its formulas and data."""
-    parts = MARKUP.split(page)
-    for number in range(0, len(parts), 2):
-        parts[number] = CHINESE.sub(r'<span lang="zh">\g<0></span>', parts[number])
-    return "".join(parts)
+
+    def marked(match):
+        return match[0] if match[0][0] == "<" else f'<span lang="zh">{match[0]}</span>'
+
+    return MARKUP_OR_CHINESE.sub(marked, page)
