@@ -23,6 +23,7 @@ LEFT_OUT = (
     "tests/test_ablation.py",
     "tests/test_studies.py",
     "tests/test_box.py",
+    "tests/test_browser.py",
     "tests/test_catalogue.py",
     "tests/test_exercises.py",
     "tests/test_fuzz.py",
