@@ -133,6 +133,43 @@ def find_browser():
     return program or pytest.skip("no Chromium or Chrome on this machine")
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """A browser that no name leads out of, and that opens files."""
+    from playwright.sync_api import Error, sync_playwright
+
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    options.append("--host-resolver-rules=MAP * ~NOTFOUND")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
+        file = tmp_path_factory.mktemp("browser") / "empty.html"
+        file.touch()
+        try:
+            browser.new_page().goto(file.as_uri())
+        except Error:
+            pytest.skip(f"{browser.version} does not open files of {file.parent}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium):
+    """A function that opens an address in a new context; an error in a script fails the test."""
+    errors, contexts = [], []
+
+    def open_page(address, **options):
+        contexts.append(chromium.new_context(**options))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
 def random_model(seed=0, dtype=torch.float64, src_size=12, tgt_size=12, **changes):
     """A tiny model with large random weights in all its parameters, in eval mode."""
     torch.manual_seed(seed)

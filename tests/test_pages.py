@@ -16,11 +16,11 @@ import pages_edition
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import NOTEBOOKS, ROOT, find_browser, start_with_ctrl_c
+from conftest import NOTEBOOKS, ROOT, start_with_ctrl_c
 from fontTools.ttLib import TTFont
 from grading import FOLDED, exercises
 from pages_text import to_mathml, with_chinese_marked
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import expect
 
 from engine.errors import InputError
 from engine.export import proof
@@ -303,36 +303,10 @@ def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, mo
     assert chinese.text(name, text) == written  # not of this course
 
 
-@pytest.fixture(scope="module")
-def browser(site):
-    """A browser that reaches no other machine."""
-    options = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
-        try:
-            browser.new_page().goto((site / "index.html").as_uri())
-        except Error:
-            pytest.skip(f"{browser.version} does not open files of {site}")
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def open_page(site, browser):
-    """A function that opens a page of the site; an error in a script fails the test."""
-    contexts, errors = [], []
-
-    def open_it(name, **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: errors.append(error))
-        page.goto((site / name).as_uri())
-        return page
-
-    yield open_it
-    for context in contexts:
-        context.close()
-    assert errors == []
+def open_page(site, visit):
+    """A function that opens a page of the site."""
+    return lambda name, **options: visit((site / name).as_uri(), **options)
 
 
 MISSED = """async () => {  // what a reader would miss

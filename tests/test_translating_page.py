@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from conftest import DATA, TINY, find_browser
+from conftest import DATA, TINY
 from fontTools.ttLib import TTFont
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from py_mini_racer import MiniRacer
 
 import export as program
@@ -259,36 +259,17 @@ def test_what_the_page_cannot_do_is_refused(segmenters, widths, reason):
 # in a browser
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser that no name leads out of."""
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    options.append("--host-resolver-rules=MAP * ~NOTFOUND")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=options)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(chromium, folder):
+def opened(visit, folder):
     """A function that opens the page from the disk; an error on it fails the test."""
-    errors, contexts = [], []
 
     def open_page(width=1280, height=720, address="", **options):
-        contexts.append(
-            chromium.new_context(viewport={"width": width, "height": height}, **options)
-        )
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto((folder / "index.html").as_uri() + address)
+        size = {"width": width, "height": height}
+        page = visit((folder / "index.html").as_uri() + address, viewport=size, **options)
         expect(page.locator("#scenes button")).to_have_count(7, timeout=30_000)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
+    return open_page
 
 
 def press(page, *keys):

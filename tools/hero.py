@@ -3,6 +3,11 @@
 `make model` draws it anew, into notebooks/support/attention.png.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import matplotlib.pyplot as plt
 
 from engine.attention_maps import translation_attention
@@ -18,7 +23,7 @@ GLOSSES = {
 PATH = ROOT / "notebooks" / "support" / "attention.png"
 
 
-def draw():
+def draw(path=PATH):
     """The mean of all layers and heads: a row for each character, its strongest cell framed."""
     box = load_pretrained()
     text = box.translate([SENTENCE])[0]
@@ -39,7 +44,7 @@ def draw():
     axis.set_yticks([])
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
-    plt.savefig(PATH, dpi=120, facecolor="white", bbox_inches="tight")
+    plt.savefig(path, dpi=120, facecolor="white", bbox_inches="tight")
     plt.close()
 
 

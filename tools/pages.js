@@ -21,10 +21,7 @@ function search() {
   }
 }
 
-field.onfocus = () => {
-  document.head.append(make("script", { src: "search.js", onload: search }));
-  field.onfocus = null;
-};
+field.addEventListener("focus", () => document.head.append(make("script", { src: "search.js", onload: search })), { once: true });
 field.oninput = search;
 field.form.onsubmit = (event) => {
   event.preventDefault();
