@@ -243,7 +243,6 @@ def copied(site, monkeypatch):
         if "fail" in given:
             raise InputError("half way")
         given.append(options)
-        return 17
 
     monkeypatch.setattr(program, "build", build)
     return given

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-from verdicts import namespace, run_cells, statements, verdict
+from verdicts import namespace, readable, run_cells, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [
@@ -116,10 +116,7 @@ def other_cells(cells):
 
 def defined_names(source):
     """The functions and classes that a cell defines, and the names that it assigns to."""
-    try:
-        nodes = statements(source)
-    except Exception:  # a student's cell may be anything
-        return set()
+    nodes = readable(source)
     names = {getattr(node, "name", None) for node in nodes}
     targets = [target for node in nodes for target in getattr(node, "targets", ())]
     return (names | {getattr(target, "id", None) for target in targets}) - {None, "_"}

@@ -106,7 +106,7 @@ def read_readme(name, edition):
 
 
 def write_edition(folder, edition, solutions, address):
-    """Writes the site in a language to a new folder; returns its number of lessons."""
+    """Writes the site in a language to a new folder."""
     lessons = write_lessons(folder, solutions, edition)
     readmes = [Page(ROOT / name, file, [read_readme(name, edition)])
                for name, file in READMES.items()]  # fmt: skip
@@ -133,7 +133,6 @@ def write_edition(folder, edition, solutions, address):
         install=show.markdown(edition.text("README.md", commands.partition("\n## ")[0])),
     )
     write_files(folder, edition, written)
-    return len(lessons)
 
 
 def write_files(folder, edition, written):
@@ -154,7 +153,7 @@ def write_files(folder, edition, written):
 
 
 def build(site, solutions=False, address=""):
-    """Writes the site to a new folder; returns its number of lessons.
+    """Writes the site to a new folder.
 
     With `solutions` they are there, folded. `address` is where the site will stand, for links that
     need it.
@@ -162,10 +161,9 @@ def build(site, solutions=False, address=""):
     editions = [Edition("en", "English"), Edition("zh-CN", "中文", "zh/", "zh_CN")]
     for edition, other in zip(editions, reversed(editions)):
         edition.other = other
-        count = write_edition(site / edition.below, edition, solutions, address)
+        write_edition(site / edition.below, edition, solutions, address)
     export_page(BOX, site / "translator")
     (site / LIST).write_text("\n".join(contents(site)), encoding="utf-8")
-    return count
 
 
 def contents(folder):
@@ -198,12 +196,12 @@ def main(arguments=None):
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         site = Path(temporary) / "site"
-        count = build(site, options.solutions, options.address.rstrip("/"))
+        build(site, options.solutions, options.address.rstrip("/"))
         if out.exists():
             out.rename(Path(temporary) / "former")
         site.rename(out)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print(f"{count} notebooks, {size / 1e6:.1f} MB: open {out / 'index.html'}")
+    size = sum(path.stat().st_size for path in out.rglob("*"))
+    print(f"{size / 1e6:.1f} MB: open {out / 'index.html'}")
     if not EXECUTED.exists():
         print("Pictures of the Chinese edition are English: `make chinese EXECUTE=1` draws its own")
     return 0

@@ -6,7 +6,6 @@ An answer may use what other cells of its notebook import, define and assign.
 import ast
 import importlib
 import re
-from contextlib import suppress
 from unittest.mock import MagicMock
 
 
@@ -20,6 +19,14 @@ def statements(source):
         source = rest
     source = re.sub(r"^(\s*)%time +", r"\1", source, flags=re.MULTILINE)  # so does this a line
     return ast.parse(TransformerManager().transform_cell(source)).body
+
+
+def readable(source):
+    """The statements of a student's cell, which may be anything: none where it is no Python."""
+    try:
+        return statements(source)
+    except Exception:
+        return []
 
 
 def is_check(statement):
@@ -46,12 +53,8 @@ def namespace(module, cells):
     kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
     names = {**vars(importlib.import_module(f"notebooks.{module}")), "__name__": "__main__"}
     names |= {"get_ipython": MagicMock(), "display": print}  # magics and pictures are for Jupyter
-    for cell in cells:
-        try:
-            nodes = statements(cell)
-        except SyntaxError:
-            continue
-        run_each([node for node in nodes if isinstance(node, kinds) and not is_check(node)], names)
+    nodes = [node for cell in cells for node in readable(cell) if isinstance(node, kinds)]
+    run_each([node for node in nodes if not is_check(node)], names)
     return names
 
 
@@ -62,8 +65,7 @@ def run_cells(cells, names):
     behind the answer may use a name again.
     """
     for cell in cells:
-        with suppress(SyntaxError):
-            run_each([node for node in statements(cell) if not is_check(node)], names)
+        run_each([node for node in readable(cell) if not is_check(node)], names)
 
 
 def verdict(names, answer, source, check, cells=()):
@@ -93,21 +95,16 @@ def verdict(names, answer, source, check, cells=()):
 
 
 def assign(name, cells, names, before=frozenset()):
-    """Runs what these cells assign to a name, and before it to the names that this needs."""
+    """Runs what these cells assign to a name, and before it to the names that this needs.
+
+    It may stand inside an `if`, `with` or `try`.
+    """
     before |= {name}
-    for node in assignments(name, cells):
+    nodes = [node for cell in cells for node in readable(cell)]
+    for node in (node for node in nodes if name in names_in(node, ast.Store)):
         for used in free_names(node) - names.keys() - before:
             assign(used, cells, names, before)
         run_each([node], names)
-
-
-def assignments(name, cells):
-    """The statements of these cells that assign to a name, also inside an `if`, `with` or `try`."""
-    nodes = []
-    for cell in cells:
-        with suppress(Exception):  # a student's cell may be anything
-            nodes += [node for node in statements(cell) if name in names_in(node, ast.Store)]
-    return nodes
 
 
 def free_names(node):
