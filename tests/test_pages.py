@@ -28,7 +28,7 @@ from notebooks.support.course_map import MAP
 
 ADDRESS = "https://example.org/course"
 LESSONS = [f"{path.stem}.html" for path in NOTEBOOKS]
-OTHERS = {page for page in program.READMES.values()}
+OTHERS = set(program.READMES.values())
 ENGLISH = {"index.html", *LESSONS, *OTHERS}
 
 

@@ -133,11 +133,10 @@ def text_writer(prefix):
 
 def comments(source, starts):
     """The comments of a cell; lines that hold nothing else and follow each other are one."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     messages = []
     previous = None
-    for token in (token for token in tokens if token.type == tokenize.COMMENT):
-        if ORDERS.match(token.string):
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT or ORDERS.match(token.string):
             continue
         (line, column), text = token.start, token.string.lstrip("#").strip()
         alone = not token.line[:column].strip()

@@ -26,22 +26,16 @@ PARTS = {
 }
 
 
-def run(command):
-    """Runs a command; two workers share the processors. Returns its status."""
-    environment = dict(os.environ)
-    if "-n" in command:
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
-    return subprocess.run(command, cwd=ROOT, env=environment).returncode
-
-
 def main():
     """Runs all parts. Returns 0 if nothing failed, else 1."""
+    # two workers share the processors
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
     before = time.time()
     minutes = {"set-up": before - float(os.environ.get("STARTED", before))}
     failed = []
     for name, commands in PARTS.items():
         before = time.time()
-        failed += [name for command in commands if run(command) != 0]
+        failed += [name for command in commands if subprocess.run(command, cwd=ROOT).returncode]
         minutes[name] = time.time() - before
     times = [f"{name} {seconds / 60:.1f}" for name, seconds in minutes.items()]
     print("minutes:", ", ".join(times))

@@ -82,17 +82,12 @@ def write_copy(out, in_language=lambda name, text: text):
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(
-        "student.py",
-        description="Writes a student's copy of the course, without solutions and outputs.",
-    )
-    parser.add_argument(
-        "out", nargs="?", type=Path, default="student", metavar="OUT", help="new folder; student"
-    )
+    purpose = "Writes a student's copy of the course, without solutions and outputs."
+    parser = argparse.ArgumentParser("student.py", description=purpose)
+    parser.add_argument("out", nargs="?", type=Path, default="student", help="new folder; student")
     languages = sorted(path.name for path in (ROOT / "translations").glob("*_*"))
-    parser.add_argument(
-        "--language", choices=languages, help="of its prose, as zh_CN; if not given, English"
-    )
+    meaning = "of its prose, as zh_CN; if not given, English"
+    parser.add_argument("--language", choices=languages, help=meaning)
     options = parser.parse_args(arguments)
     out = at_home(options.out)
     if options.language:

@@ -16,13 +16,11 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def without_widgets(notebook):
     """The notebook with pictures instead of widgets, and without progress bars."""
     for cell in notebook.cells:
-        if cell.cell_type == "code":
-            outputs = cell.outputs
-            shown = [o for o in outputs if WIDGET not in o.get("data", {}) or "image/png" in o.data]
-            shown = [o for o in shown if not is_progress(o)]
-            for output in shown:
-                output.get("data", {}).pop(WIDGET, None)
-            cell.outputs = shown
+        for output in list(cell.get("outputs", ())):
+            data = output.get("data", {})
+            widget = data.pop(WIDGET, None)
+            if is_progress(output) or (widget and "image/png" not in data):
+                cell.outputs.remove(output)
     return notebook
 
 
