@@ -36,7 +36,7 @@ def scale_layers(model, factor):
                 parameter.mul_(factor)
 
 
-def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, tie="two-way", copied=False):
+def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, copied=False):
     """Trains a model whose first weights are so many times as large: the model and its losses.
 
     `layers` scales the matrices of the layers, `table` that of the target embedding; `redraw` is
@@ -45,8 +45,7 @@ def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, tie="two-way", c
     """
     source, target, train_set, _ = corpus()
     torch.manual_seed(seed)
-    config = replace(LITTLE, tie_embeddings=tie)
-    model = lesson.make_model(config, len(source), len(target))
+    model = lesson.make_model(LITTLE, len(source), len(target))
     scale_layers(model, layers)
     with torch.no_grad():
         model.tgt_embedding.lookup.weight.mul_(table)
