@@ -75,28 +75,24 @@ def in_few_colours(image):
     return written.getvalue()
 
 
-def show(alt, figure=None):
-    """Displays a figure, or the newest, with a text for those who cannot see it; closes it."""
-    figure = figure or plt.gcf()
+def show(alt):
+    """Displays the newest figure, with a text for those who cannot see it, and closes it."""
+    figure = plt.gcf()
     data, metadata = picture(figure, alt)
     display(data, metadata=metadata, raw=True)
     plt.close(figure)
 
 
-SIDES = [
-    (7, 0, "left", "center"),
-    (-7, 0, "right", "center"),
-    (0, 6, "center", "bottom"),
-    (0, -6, "center", "top"),
-    (5, 5, "left", "bottom"),
-    (-5, 5, "right", "bottom"),
-    (5, -5, "left", "top"),
-    (-5, -5, "right", "top"),
-    (0, 24, "center", "bottom"),  # from here on a line leads to the point
-    (0, -24, "center", "top"),
-    (0, 44, "center", "bottom"),
-    (0, -44, "center", "top"),
-]
+def arrow(axis, start, end, **style):
+    """An arrow from one point (x, y) to another; `style` is matplotlib's."""
+    axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", **style})
+
+
+# where a name may stand beside its point, in points; a line leads to the farther places
+PLACES_OF_NAMES = [
+    (7, 0), (-7, 0), (0, 6), (0, -6), (5, 5), (-5, 5), (5, -5), (-5, -5),
+    (0, 24), (0, -24), (0, 44), (0, -44),
+]  # fmt: skip
 
 
 def label_points(axis, points, names, colours):
@@ -105,18 +101,22 @@ def label_points(axis, points, names, colours):
     taken = [Bbox([[x - 12, y - 8], [x + 12, y + 8]]) for x, y in axis.transData.transform(points)]
     for number, (point, name, colour) in enumerate(zip(points, names, colours)):
         others = taken[:number] + taken[number + 1 :]
-        for *offset, across, upright in SIDES:
+        for right, up in PLACES_OF_NAMES:
+            sides = {
+                "ha": ("center", "left", "right")[np.sign(right)],
+                "va": ("center", "bottom", "top")[np.sign(up)],
+            }
             label = axis.annotate(
-                name, point, offset, ha=across, va=upright, color=colour, textcoords="offset points"
+                name, point, (right, up), color=colour, textcoords="offset points", **sides
             )
             label.set_in_layout(False)
             box = label.get_window_extent()
-            if not any(box.overlaps(other) for other in others) or offset == list(SIDES[-1][:2]):
+            if not any(map(box.overlaps, others)) or (right, up) == PLACES_OF_NAMES[-1]:
                 break
             label.remove()
-        if abs(offset[1]) > 20:
+        if abs(up) > 20:
             line = dict(arrowstyle="-", color=colour, linewidth=0.7, shrinkA=0, shrinkB=4)
-            axis.annotate("", point, offset, textcoords="offset points", arrowprops=line)
+            axis.annotate("", point, (right, up), textcoords="offset points", arrowprops=line)
         taken.append(box)
 
 
@@ -125,9 +125,7 @@ def attention_heatmap(weights, rows, columns, title, axis=None):
     if axis is None:
         size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
         axis = plt.subplots(figsize=size)[1]
-    image = axis.imshow(
-        torch.as_tensor(weights).float().cpu().numpy(), vmin=0, vmax=1, aspect="auto"
-    )
+    image = axis.imshow(weights, vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel="key", ylabel="query")
@@ -138,13 +136,8 @@ def attention_heatmap(weights, rows, columns, title, axis=None):
 
 def mask_figure(mask, rows, columns, title, axis, colour):
     """A boolean mask (len(rows), len(columns)): True, may attend, in the colour of who looks."""
-    axis.imshow(
-        torch.as_tensor(mask).cpu().numpy(),
-        vmin=0,
-        vmax=1,
-        aspect="auto",
-        cmap=ListedColormap(["#EEEEEE", COLOURS[colour]]),
-    )
+    hues = ListedColormap(["#EEEEEE", COLOURS[colour]])
+    axis.imshow(mask, vmin=0, vmax=1, aspect="auto", cmap=hues)
     axis.set_xticks(range(len(columns)), columns)
     axis.set_yticks(range(len(rows)), rows)
     axis.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
@@ -170,9 +163,8 @@ def cells_figure(lines, values=None):
             if values:
                 colour = plt.get_cmap("Blues")(0.6 * values[name][place] / highest)
             axis.add_patch(plt.Rectangle((place, height), 1, 0.8, fc=colour, ec="#555555", lw=0.8))
-            axis.text(
-                place + 0.5, height + 0.4, "" if text is None else text, ha="center", va="center"
-            )
+            if text is not None:
+                axis.text(place + 0.5, height + 0.4, text, ha="center", va="center")
     axis.set_yticks([height + 0.4 for height in range(len(lines))], list(lines))
     axis.tick_params(length=0)
     axis.set(xlim=(0, longest), ylim=(len(lines), -0.1), xticks=[])
@@ -182,12 +174,7 @@ def cells_figure(lines, values=None):
 
 # where the words of a sentence stand in a drawing, and who attends to whom
 PLACES = {"others": (0, 0), "object": (1.5, 0), "play": (3, 0), "decoder": (2.25, 1)}
-ATTENDING = [
-    ("others", "object"),
-    ("play", "object"),
-    ("decoder", "object"),
-    ("decoder", "play"),
-]
+ATTENDING = [("others", "object"), ("play", "object"), ("decoder", "object"), ("decoder", "play")]
 ALWAYS_OPEN = ("decoder", "others")
 
 
@@ -202,15 +189,10 @@ def attention_masked(axis, masked, names, widths=None):
         shrink = (8, 10) if who == "decoder" else (20, 24)
         if (who, whom) == ALWAYS_OPEN:  # it comes from the side of both words
             shrink = (26, 38)
-        style = {
-            "arrowstyle": "-|>",
-            "color": COLOURS["wrong"] if shut else "#777777",
-            "linestyle": ":" if shut else "-",
-            "lw": 1.6 if shut else widths[who, whom] if widths else 1.2,
-            "shrinkA": shrink[0],
-            "shrinkB": shrink[1],
-        }
-        axis.annotate("", PLACES[who], PLACES[whom], arrowprops=style)
+        style = dict(color="#777777", lw=widths[who, whom] if widths else 1.2)
+        if shut:
+            style = dict(color=COLOURS["wrong"], lw=1.6, linestyle=":")
+        arrow(axis, PLACES[whom], PLACES[who], shrinkA=shrink[0], shrinkB=shrink[1], **style)
         if shut:
             middle = np.mean([PLACES[who], PLACES[whom]], axis=0)
             axis.text(*middle, "×", color=COLOURS["wrong"], ha="center", va="center", size=20)
@@ -221,27 +203,22 @@ def attention_masked(axis, masked, names, widths=None):
     axis.axis("off")
 
 
-def token_bars(panels):
-    """Probabilities of tokens as bars, {title: {token: probability}}, a panel for each title."""
-    width = min(10, 2 + 3 * len(panels))
-    axes = plt.subplots(1, len(panels), figsize=(width, 2.8), sharey=True, squeeze=False)[1][0]
-    for axis, (title, row) in zip(axes, panels.items()):
-        bars = axis.bar(list(row), list(row.values()), color=COLOURS["right"])
-        texts = [f"{value:.2f}" if value >= 0.005 else "" for value in row.values()]
-        axis.bar_label(bars, texts, size=8 if len(row) < 8 else 6)
-        axis.set(title=title, xlabel="token")
-        axis.margins(y=0.15)
-    axes[0].set_ylabel("probability")
+def token_bars(bars):
+    """Probabilities of tokens as bars, {title: {token: probability}}."""
+    ((title, row),) = bars.items()
+    axis = plt.subplots(figsize=(5, 2.8))[1]
+    drawn = axis.bar(list(row), list(row.values()), color=COLOURS["right"])
+    axis.bar_label(drawn, [f"{p:.2f}" if p >= 0.005 else "" for p in row.values()], size=8)
+    axis.set(title=title, xlabel="token", ylabel="probability")
+    axis.margins(y=0.15)
 
 
 def attribution_chart(attribution, label):
     """The eight largest parts of a `logit_attribution` as bars, and below them the others' sum."""
-    largest = 8
     ranked = sorted(attribution, key=lambda name: -abs(attribution[name]))
-    parts = {name: attribution[name] for name in ranked[:largest]}
-    parts[f"{len(ranked) - largest} others together"] = sum(
-        attribution[n] for n in ranked[largest:]
-    )
+    parts = {name: attribution[name] for name in ranked[:8]}
+    others = [attribution[name] for name in ranked[8:]]
+    parts[f"{len(others)} others together"] = sum(others)
     axis = plt.subplots(figsize=(7, 0.8 + 0.36 * len(parts)))[1]
     colours = [COLOURS["right" if value > 0 else "wrong"] for value in parts.values()]
     bars = axis.barh(list(parts), list(parts.values()), color=colours)
@@ -250,7 +227,6 @@ def attribution_chart(attribution, label):
     axis.margins(x=0.15)
     axis.set(xlabel=label)
     axis.invert_yaxis()
-    return axis
 
 
 def masked_chart(masked, counts, of, guess):
@@ -259,9 +235,8 @@ def masked_chart(masked, counts, of, guess):
     `masked` and `counts` have under each name the masked pairs, and how many verbs and nouns are
     right `of` so many; `guess` verbs are right without reading anything.
     """
-    figure, axes = plt.subplots(
-        len(masked), 2, figsize=(9, 1.3 * len(masked)), width_ratios=[1, 1.4]
-    )
+    size = 9, 1.3 * len(masked)
+    axes = plt.subplots(len(masked), 2, figsize=size, width_ratios=[1, 1.4])[1]
     names = {"others": "others", "object": "piano", "play": "play", "decoder": "decoder"}
     for (left, right), (name, pairs) in zip(axes, masked.items()):
         attention_masked(left, pairs, names)
@@ -272,27 +247,23 @@ def masked_chart(masked, counts, of, guess):
         right.set_title(name, loc="left", size=12)
         right.invert_yaxis()
     axes[-1, 1].set(xticks=[0, guess, of], xlabel="right")
-    return figure
 
 
 def curves(x, series, title, x_label, y_label, axis=None, colours=None, **options):
     """Lines over one x: `series` maps names to y values; those in COLOURS get their own colour."""
     axis = axis or plt.subplots(figsize=(7, 3.6))[1]
     for number, (name, values) in enumerate(series.items()):
-        axis.plot(
-            x, values, label=name, color=(colours or COLOURS).get(name, f"C{number}"), **options
-        )
+        colour = (colours or COLOURS).get(name, f"C{number}")
+        axis.plot(x, values, label=name, color=colour, **options)
     axis.set(title=title, xlabel=x_label, ylabel=y_label)
     if len(series) > 1:
         axis.legend(frameon=False)
     return axis
 
 
-def training_curves(records, axes=None, clip=None):
+def training_curves(records, clip=None):
     """A run's log over its steps: loss, BLEU on dev, learning rate, norm of the gradient."""
-    axes = list(plt.subplots(2, 2, figsize=(9, 6.5))[1].flat if axes is None else axes)
-    for axis in axes:
-        axis.clear()
+    axes = plt.subplots(2, 2, figsize=(9, 6.5))[1].flatten()
 
     def column(name):
         """Steps and values of the records that have it."""
@@ -324,7 +295,7 @@ def ablation_chart(rows):
     `rows` are those of ablation.json. The first is the model as it is: the band is its
     spread.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)
+    axes = plt.subplots(1, 2, figsize=(10, 1.2 + 0.34 * len(rows)), sharey=True)[1]
     titles = ("Loss on dev: left is better", "Beam search on dev: right is better")
     units = ("nats per token", "BLEU")
     for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, units):
@@ -337,7 +308,6 @@ def ablation_chart(rows):
         axis.grid(axis="y", color="#EEEEEE")
     axes[0].set_yticks(range(len(rows)), [row["name"] for row in rows])
     axes[0].invert_yaxis()
-    return axes
 
 
 def group_points(tables, words, group_size):

@@ -244,14 +244,12 @@ class LiveCurves:
 
     def __init__(self, max_grad_norm):
         self.max_grad_norm = max_grad_norm
-        self.figure, self.axes = plt.subplots(2, 2, figsize=(9, 6.5))
-        data, about = picture(self.figure, self.ALT)
-        self.shown = display(data, metadata=about, raw=True, display_id=True)
-        plt.close(self.figure)
+        self.shown = display({}, raw=True, display_id=True)
 
     def __call__(self, records):
-        training_curves(records, self.axes.flat, self.max_grad_norm)
-        data, about = picture(self.figure, self.ALT)
+        figure = training_curves(records, self.max_grad_norm)[0].figure
+        data, about = picture(figure, self.ALT)
         self.shown.update(data, metadata=about, raw=True)
+        plt.close(figure)
         if "samples" in records[-1]:
             print(records[-1]["step"], *(text for _, text in records[-1]["samples"]), sep="  ")
