@@ -3,7 +3,24 @@
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
-from notebooks.support.pictures import COLOURS, show
+from notebooks.support.pictures import COLOURS, arrow, show
+
+
+def stack(left, *sublayers):
+    """The parts of a layer of the encoder or the decoder, and the last norm: as in MAP.
+
+    Each sublayer has a norm below and a sum above it.
+    """
+    parts = []
+    for number, label in enumerate(sublayers):
+        bottom = 3.4 + 1.9 * number
+        parts += [
+            (5, "05 norm", left, bottom, 3.2, 0.42),
+            (int(label[:2]), label, left, bottom + 0.48, 3.2, 0.55),
+            (7, "07 add", left, bottom + 1.09, 3.2, 0.42),
+        ]
+    return [*parts, (5, "05 norm", left, 3.5 + 1.9 * len(sublayers), 3.2, 0.42)]
+
 
 # The parts of the Transformer on the map: notebook, label, left, bottom, width, height. A frame
 # stands before what it holds.
@@ -17,23 +34,8 @@ MAP = [
     (3, "03 positional encoding", 5.2, 1.95, 3.2, 0.55),
     (8, "08 encoder: N layers", 0.2, 2.75, 3.8, 5.15),
     (9, "09 decoder: N layers", 4.9, 2.75, 3.9, 7.05),
-    (5, "05 norm", 0.6, 3.4, 3.2, 0.42),
-    (4, "04 self-attention", 0.6, 3.88, 3.2, 0.55),
-    (7, "07 add", 0.6, 4.49, 3.2, 0.42),
-    (5, "05 norm", 0.6, 5.3, 3.2, 0.42),
-    (6, "06 feed-forward", 0.6, 5.78, 3.2, 0.55),
-    (7, "07 add", 0.6, 6.39, 3.2, 0.42),
-    (5, "05 norm", 0.6, 7.3, 3.2, 0.42),
-    (5, "05 norm", 5.2, 3.4, 3.2, 0.42),
-    (4, "04 masked self-attention", 5.2, 3.88, 3.2, 0.55),
-    (7, "07 add", 5.2, 4.49, 3.2, 0.42),
-    (5, "05 norm", 5.2, 5.3, 3.2, 0.42),
-    (4, "04 cross-attention", 5.2, 5.78, 3.2, 0.55),
-    (7, "07 add", 5.2, 6.39, 3.2, 0.42),
-    (5, "05 norm", 5.2, 7.2, 3.2, 0.42),
-    (6, "06 feed-forward", 5.2, 7.68, 3.2, 0.55),
-    (7, "07 add", 5.2, 8.29, 3.2, 0.42),
-    (5, "05 norm", 5.2, 9.2, 3.2, 0.42),
+    *stack(0.6, "04 self-attention", "06 feed-forward"),
+    *stack(5.2, "04 masked self-attention", "04 cross-attention", "06 feed-forward"),
     (10, "10 generator", 5.2, 10.15, 3.2, 0.6),
     (11, "11 make_model:\nthe first weights", 9.6, 10.0, 2.8, 0.95),
     (12, "12 label smoothing", 9.6, 8.7, 2.8, 0.6),
@@ -45,24 +47,19 @@ MAP = [
 ]
 # What one layer is: left, bottom, width, height.
 LAYERS = [(0.3, 3.13, 3.6, 3.82), (5.1, 3.13, 3.6, 5.72)]
+# Where one goes up from a part to the next, in the middle of encoder and decoder.
+BOTH = [(0.6, 1.1), (1.65, 1.95), (2.5, 3.4), (4.91, 5.3)]
+UPWARDS = {
+    2.2: [*BOTH, (6.81, 7.3)],
+    6.8: [*BOTH, (6.81, 7.2), (8.71, 9.2), (9.62, 10.15)],
+}
 # Each is a line through points. The first three: the memory, the scores, the Chinese that the loss
 # compares them with.
 ARROWS = [
     [(3.8, 7.51), (4.45, 7.51), (4.45, 6.05), (5.2, 6.05)],
     [(8.4, 10.45), (9.25, 10.45), (9.25, 7.7), (9.6, 7.7)],
     [(8.4, 0.3), (12.75, 0.3), (12.75, 7.7), (12.4, 7.7)],
-    [(2.2, 0.6), (2.2, 1.1)],
-    [(6.8, 0.6), (6.8, 1.1)],
-    [(2.2, 1.65), (2.2, 1.95)],
-    [(6.8, 1.65), (6.8, 1.95)],
-    [(2.2, 2.5), (2.2, 3.4)],
-    [(6.8, 2.5), (6.8, 3.4)],
-    [(2.2, 4.91), (2.2, 5.3)],
-    [(6.8, 4.91), (6.8, 5.3)],
-    [(6.8, 6.81), (6.8, 7.2)],
-    [(2.2, 6.81), (2.2, 7.3)],
-    [(6.8, 8.71), (6.8, 9.2)],
-    [(6.8, 9.62), (6.8, 10.15)],
+    *([(x, start), (x, end)] for x, steps in UPWARDS.items() for start, end in steps),
     [(11, 8.7), (11, 8)],
     [(11, 7.4), (11, 6.55)],
     [(11, 5.6), (11, 4.75)],
@@ -84,19 +81,16 @@ def shortcut(left, bottom, width, height):
 def simple_map():
     """The model in one line: who hands what to whom."""
     axis = plt.subplots(figsize=(10, 2.2))[1]
-    texts = ((0, "We play\nthe piano."), (9.4, "我们弹钢琴。"))
-    boxes = ((2.6, "encoder", "encoder"), (6.4, "decoder", "decoder"))
-    for x, text in texts:
+    for x, text in ((0, "We play\nthe piano."), (9.4, "我们弹钢琴。")):
         axis.text(x, 0, text, ha="center", va="center", size=13)
-    for x, text, colour in boxes:
-        frame = {"boxstyle": "round,pad=0.7", "fc": "white", "ec": COLOURS[colour], "lw": 2}
-        axis.text(x, 0, text, ha="center", va="center", size=13, bbox=frame)
-    arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1.4}
+    for x, name in ((2.6, "encoder"), (6.4, "decoder")):
+        frame = {"boxstyle": "round,pad=0.7", "fc": "white", "ec": COLOURS[name], "lw": 2}
+        axis.text(x, 0, name, ha="center", va="center", size=13, bbox=frame)
+    style = {"color": "#555555", "lw": 1.4}
     for start, end in ((0.8, 1.75), (3.45, 5.5), (7.3, 8.3)):
-        axis.annotate("", (end, 0), (start, 0), arrowprops=arrow)
+        arrow(axis, (start, 0), (end, 0), **style)
     axis.text(4.5, 0.15, "a vector for\neach English word", ha="center", va="bottom", size=11)
-    back = arrow | {"connectionstyle": "arc3,rad=-0.35"}
-    axis.annotate("", (6.4, -0.24), (9.2, -0.25), arrowprops=back)
+    arrow(axis, (9.2, -0.25), (6.4, -0.24), connectionstyle="arc3,rad=-0.35", **style)
     axis.text(7.9, -1.0, "what is written so far", ha="center", va="center", size=11)
     axis.set(xlim=(-0.9, 10.5), ylim=(-1.2, 0.9))
     axis.axis("off")
@@ -111,17 +105,14 @@ def series_map(notebook, notes=()):
 
     `notes` are texts (x, y, text) to be written beside the arrows.
     """
-    figure, axis = plt.subplots(figsize=(10, 7.4))
+    axis = plt.subplots(figsize=(10, 7.4))[1]
     arrows = list(ARROWS)
     for number, label, left, bottom, width, height in MAP:
         frame = number in FRAMES and height > 1
         colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
-        line = "--" if frame and number == 10 else "-"
+        line = dict(ec="#555555", lw=0.8, ls="--" if frame and number == 10 else "-")
         shape = "round,pad=0,rounding_size=0.12"
-        box = FancyBboxPatch(
-            (left, bottom), width, height, shape, fc=colour, ec="#555555", lw=0.8, ls=line
-        )
-        axis.add_patch(box)
+        axis.add_patch(FancyBboxPatch((left, bottom), width, height, shape, fc=colour, **line))
         if frame:  # the name left of the arrow that comes in, what it holds on the right
             name, _, holds = label.partition(": ")
             height_of_text = bottom + (height - 0.35 if number == 10 else 0.17)
@@ -132,23 +123,20 @@ def series_map(notebook, notes=()):
             axis.text(*place, label, ha="center", va="center", size=12)
         if number == 7:
             arrows.append(shortcut(left, bottom, width, height))
-    for left, bottom, width, height in LAYERS:
-        axis.add_patch(
-            plt.Rectangle((left, bottom), width, height, fill=False, ec="#555555", lw=1, ls=":")
-        )
+    line = dict(color="#555555", lw=1)
+    for left, bottom, *size in LAYERS:
+        axis.add_patch(plt.Rectangle((left, bottom), *size, fill=False, ls=":", **line))
     for points in arrows:
-        axis.plot(*zip(*points), color="#555555", lw=1, solid_capstyle="butt")
-        arrow = {"arrowstyle": "-|>", "color": "#555555", "lw": 1, "shrinkA": 0, "shrinkB": 0}
-        axis.annotate("", points[-1], points[-2], arrowprops=arrow)
+        axis.plot(*zip(*points), solid_capstyle="butt", **line)
+        arrow(axis, points[-2], points[-1], shrinkA=0, shrinkB=0, **line)
     for x, y, text in notes:
         box = {"fc": "white", "ec": "none", "pad": 0.5}
         axis.text(x, y, text, size=12, color=COLOURS["train"], va="center", bbox=box)
     axis.set(xlim=(-0.1, 12.9), ylim=(-0.1, 11.1))
     axis.axis("off")
-    lit = " and ".join(
-        sorted({" ".join(label.split()) for number, label, *_ in MAP if number == notebook})
-    )
-    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}", figure)
+    names = {" ".join(label.split()) for number, label, *_ in MAP if number == notebook}
+    lit = " and ".join(sorted(names))
+    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}")
 
 
 def shapes_map(notebook, batch, shapes):
