@@ -6,7 +6,7 @@ import torch
 from matplotlib.colors import ListedColormap
 
 from notebooks.multi_head_attention import scaled_dot_product_attention
-from notebooks.support.pictures import COLOURS, attention_heatmap
+from notebooks.support.pictures import COLOURS, arrow, attention_heatmap
 
 
 def clock_figure():
@@ -57,12 +57,9 @@ def units_figure(names, W1, b1, W2, held):
         for (start, end), weight in np.ndenumerate(weights.numpy()):
             if weight:
                 lit = layers[column][start] * layers[column + 1][end] > 0
-                axis.plot(
-                    (column, column + 1),
-                    (places[column][start], places[column + 1][end]),
-                    color=COLOURS["wrong"] if lit else "#BBBBBB",
-                    linewidth=2.5 if lit else 1,
-                )
+                ends = places[column][start], places[column + 1][end]
+                style = dict(color=COLOURS["wrong"], lw=2.5) if lit else dict(color="#BBBBBB", lw=1)
+                axis.plot((column, column + 1), ends, **style)
     texts = [names, [f"unit {number}" for number in range(len(units))], names]
     for column, layer in enumerate(layers):
         for value, level, text in zip(layer.tolist(), places[column], texts[column]):
@@ -80,13 +77,12 @@ def units_figure(names, W1, b1, W2, held):
 def arrows_figure(meaning, mixes):
     """Lesson 04: vectors of two dimensions as arrows, and dashed what attention mixes of them."""
     axis = plt.subplots(figsize=(4.6, 4.6))[1]
-    arrow = dict(arrowstyle="-|>", linewidth=1.5, shrinkA=0, shrinkB=0)
+    style = dict(lw=1.5, shrinkA=0, shrinkB=0)
     for word in ("play", "piano", "football"):
-        axis.annotate("", meaning[word], (0, 0), arrowprops={**arrow, "color": "black"})
+        arrow(axis, (0, 0), meaning[word], color="black", **style)
         axis.annotate(word, meaning[word], (6, 4), textcoords="offset points")
     for word, mix in mixes.items():
-        dashed = {**arrow, "color": COLOURS["wrong"], "linestyle": "--"}
-        axis.annotate("", mix.tolist(), (0, 0), arrowprops=dashed)
+        arrow(axis, (0, 0), mix.tolist(), color=COLOURS["wrong"], linestyle="--", **style)
         axis.annotate(f"beside {word}", mix.tolist(), (6, -4), textcoords="offset points")
     axis.set(xlim=(-0.1, 2.6), ylim=(-0.1, 2.6), xlabel="music", ylabel="sport", aspect="equal")
 
@@ -129,14 +125,12 @@ def heads_figure(attention, x, words, word):
         "mixed\nvalues": mixed,
         "output": output[None],
     }
-    figure, axes = plt.subplots(len(rows), heads, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])
-    for line, (name, parts) in zip(axes, rows.items()):
-        if len(parts) == 1:  # one strip as wide as all heads together
-            for axis in line[1:]:
-                axis.remove()
-            place = line[0].get_subplotspec()
-            line[0].set_subplotspec(place.get_gridspec()[place.rowspan.start, :])
-        for head, (axis, part) in enumerate(zip(line, parts)):
+    # a part for each head, or one as wide as all heads together
+    places = [[f"{name} {n % len(parts)}" for n in range(heads)] for name, parts in rows.items()]
+    axes = plt.subplot_mosaic(places, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])[1]
+    for name, parts in rows.items():
+        for head, part in enumerate(parts):
+            axis = axes[f"{name} {head}"]
             if name.startswith("attention"):
                 axis.bar(words, part, color=COLOURS["encoder"])
                 axis.set(ylim=(0, 1), yticks=[0, 1] if head == 0 else [])
@@ -146,8 +140,7 @@ def heads_figure(attention, x, words, word):
                 axis.set(xticks=[], yticks=[])
             if name == "query":
                 axis.set_title(f"head {head + 1}", size=12)
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
-    return figure
+        axes[f"{name} 0"].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
 
 
 def growing_lines(sizes, names, stages):
@@ -199,6 +192,13 @@ def parameter_bars(rows):
     axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 0))
 
 
+def framed_part(axis, x, name):
+    """A part of a layer as a rounded box with its name, a sum as a circle."""
+    shape = "circle,pad=0.2" if name == "+" else "round,pad=0.4"
+    frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
+    axis.text(x, 0, name, ha="center", va="center", fontsize=11, bbox=frame)
+
+
 def norm_places_figure():
     """Lesson 07: where the norm stands on the way through a sublayer, post-norm and pre-norm."""
     axes = plt.subplots(2, 1, figsize=(7, 4))[1]
@@ -207,13 +207,11 @@ def norm_places_figure():
         "pre-norm": ["norm", "sublayer", "+"],
     }
     for axis, (title, parts) in zip(axes, forms.items()):
-        axis.annotate("", (8, 0), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2})
+        arrow(axis, (0, 0), (8, 0), lw=2)
         for place, part in enumerate(parts):
-            shape = "circle,pad=0.2" if part == "+" else "round,pad=0.5"
-            frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
-            axis.text(2 + 2 * place, 0, part, ha="center", va="center", fontsize=12, bbox=frame)
+            framed_part(axis, 2 + 2 * place, part)
         plus = 2 + 2 * parts.index("+")
-        axis.annotate("", (plus, 0.25), (plus, 1), arrowprops={"arrowstyle": "-|>", "lw": 2})
+        arrow(axis, (plus, 1), (plus, 0.25), lw=2)
         axis.plot([0.5, 0.5, plus], [0, 1, 1], color="black", lw=2)
         axis.text(0.7, 1.1, "shortcut: x")
         axis.set(title=title, xlim=(-0.2, 8.2), ylim=(-0.8, 1.5))
@@ -233,13 +231,6 @@ def learning_figure(learned, guessing):
     axes[0].set_ylabel("loss, nats")
 
 
-def framed_part(axis, x, name):
-    """A part of a layer as a rounded box with its name, a sum as a circle."""
-    shape = "circle,pad=0.2" if name == "+" else "round,pad=0.4"
-    frame = {"boxstyle": shape, "fc": "#E4E4E4", "ec": "#555555"}
-    axis.text(x, 0, name, ha="center", va="center", fontsize=11, bbox=frame)
-
-
 def sublayers_in_a_row(axis, names):
     """Pre-norm sublayers with their shortcuts, and around them a frame: one layer, N in a row."""
     width = 5 * len(names) + 0.4
@@ -250,7 +241,7 @@ def sublayers_in_a_row(axis, names):
         start = 1.1 + 5 * number
         plus = start + 4.4
         axis.plot([start, start, plus], [0, 0.95, 0.95], color="black", lw=1.5)
-        axis.annotate("", (plus, 0.2), (plus, 0.95), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+        arrow(axis, (plus, 0.95), (plus, 0.2), lw=1.5)
         axis.text(start + 0.15, 1.05, "shortcut")
         for place, part in ((start + 0.95, "norm"), (start + 2.6, name), (plus, "+")):
             framed_part(axis, place, part)
@@ -260,7 +251,7 @@ def encoder_figure():
     """Lesson 08: the encoder from its input to the memory, pre-norm, one of its layers framed."""
     axis = plt.subplots(figsize=(11, 2.6))[1]
     axis.set(xlim=(-0.6, 14.9), ylim=(-0.9, 1.75))
-    axis.annotate("", (14, 0), (0.5, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    arrow(axis, (0.5, 0), (14, 0), lw=1.5)
     sublayers_in_a_row(axis, ["self-\nattention", "feed-\nforward"])
     framed_part(axis, 12.3, "norm")
     axis.text(0.4, 0, "input", ha="right", va="center")
@@ -272,17 +263,16 @@ def decoder_figure():
     """Lesson 09: the decoder from what is written to the next token, which is read again."""
     axis = plt.subplots(figsize=(11, 3))[1]
     axis.set(xlim=(-1.2, 21.4), ylim=(-2.3, 1.75))
-    axis.annotate("", (20, 0), (0.5, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    arrow(axis, (0.5, 0), (20, 0), lw=1.5)
     sublayers_in_a_row(axis, ["masked\nself-\nattention", "cross-\nattention", "feed-\nforward"])
     for place, part in ((17.3, "norm"), (18.9, "logits")):
         framed_part(axis, place, part)
-    arrow = {"arrowstyle": "-|>", "lw": 1.5, "color": COLOURS["encoder"]}
-    axis.annotate("", (8.7, -0.45), (8.7, -1.3), arrowprops=arrow)
+    arrow(axis, (8.7, -1.3), (8.7, -0.45), lw=1.5, color=COLOURS["encoder"])
     axis.text(8.7, -1.4, "memory", ha="center", va="top", color=COLOURS["encoder"])
     axis.text(0.4, 0, "written\nso far", ha="right", va="center")
     axis.text(20.05, 0, "next\ntoken", ha="left", va="center")
     axis.plot([20.6, 20.6, -0.4], [-0.6, -2.1, -2.1], color="black", lw=1.5)
-    axis.annotate("", (-0.4, -0.6), (-0.4, -2.1), arrowprops={"arrowstyle": "-|>", "lw": 1.5})
+    arrow(axis, (-0.4, -2.1), (-0.4, -0.6), lw=1.5)
     axis.axis("off")
 
 
@@ -293,22 +283,17 @@ def layer_flow_figure(words, word):
     """
     axis = plt.subplots(figsize=(9, 3.6))[1]
     stages = ["input", "after self-attention", "after feed-forward"]
-    arrow = dict(arrowstyle="-|>", shrinkA=9, shrinkB=9)
-    for to in range(len(words)):
-        lit = words[to] == word
+    style = dict(shrinkA=9, shrinkB=9)
+    for to, name in enumerate(words):
+        colour, fill = (COLOURS["wrong"], COLOURS["lit"]) if name == word else ("#CCCCCC", "white")
         for start in range(len(words)):
-            colour = COLOURS["wrong"] if lit else "#CCCCCC"
-            style = {**arrow, "color": colour, "zorder": 2 if lit else 1}
-            axis.annotate("", (to, 1), (start, 0), arrowprops=style)
-        axis.annotate("", (to, 2), (to, 1), arrowprops={**arrow, "color": "#555555"})
-        colour = COLOURS["lit"] if lit else "white"
-        axis.plot([to] * 3, range(3), "o", markersize=16, color=colour, markeredgecolor="black")
-        axis.text(to, -0.4, words[to], ha="center")
+            arrow(axis, (start, 0), (to, 1), color=colour, zorder=1 + (name == word), **style)
+        arrow(axis, (to, 1), (to, 2), color="#555555", **style)
+        axis.plot([to] * 3, range(3), "o", markersize=16, color=fill, markeredgecolor="black")
+        axis.text(to, -0.4, name, ha="center")
     axis.set_yticks(range(3), stages)
-    axis.set_xticks([])
-    axis.set(xlim=(-0.5, len(words) - 0.3), ylim=(-0.6, 2.5))
-    for side in axis.spines.values():
-        side.set_visible(False)
+    axis.set(xlim=(-0.5, len(words) - 0.3), ylim=(-0.6, 2.5), xticks=[])
+    axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
 
 
@@ -316,10 +301,8 @@ def framed_map(axis, weights, rows, columns, frames, title):
     """Lesson 08: an attention map with its numbers, in each row the column that was expected."""
     attention_heatmap(weights, rows, columns, title, axis)
     for row, expected in enumerate(frames):
-        corner = (expected - 0.5, row - 0.5)
-        axis.add_patch(
-            plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS["encoder"], lw=4, zorder=3)
-        )
+        frame = dict(fill=False, edgecolor=COLOURS["encoder"], lw=4, zorder=3)
+        axis.add_patch(plt.Rectangle((expected - 0.5, row - 0.5), 1, 1, **frame))
         for column, weight in enumerate(weights[row].tolist()):
             colour = "black" if weight > 0.6 else "white"
             axis.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour)
@@ -333,8 +316,8 @@ def cache_steps(tokens):
     for row, name in ((0, "no cache"), (1, "cache")):
         for step, axis in enumerate(axes[row]):
             for position in range(step + 1):
-                shown = row == 1 and position < step
-                colour = "#CCCCCC" if shown else COLOURS["dev"]
+                cached = row == 1 and position < step
+                colour = "#CCCCCC" if cached else COLOURS["dev"]
                 axis.add_patch(plt.Rectangle((position, 0), 0.9, 1, color=colour))
                 middle = dict(ha="center", va="center", fontsize=13 if position else 10)
                 axis.text(position + 0.45, 0.5, tokens[position], **middle)
