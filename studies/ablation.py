@@ -22,22 +22,21 @@ tune_process()  # before PyTorch
 
 import torch
 
-from engine.corpus.prepare import load_data
+from engine import training_run
+from engine.corpus.pairs import load_data
 from engine.files import read_json, write_json
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.scoring import score
-from engine.training_run import run_training
 from engine.wrapped_loss import WrappedLoss
 from notebooks import make_model
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
-from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.support.draws import scale_layers
 from notebooks.training import train_step
-from studies.training import DATA, JOBS, STEPS, name_of, train_missing
-from studies.variants import build, draw_as_gpt2, make_muon, size
+from studies.training import DATA, STEPS, train_missing
+from studies.variants import build, draw_as_gpt2, make_muon
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "ablation.json"  # the tables
@@ -101,23 +100,16 @@ def parts_of(name, together):
 def run_row(row, data, runs, config, together=()):
     """Trains and scores once. Returns the row with what is measured."""
     parts = parts_of(row["name"], together)
-    run = runs / "-".join([name_of({key: row[key] for key in ("name", "seed")}), *parts])
+    run = runs / "-".join([row["name"].replace(" ", "_"), str(row["seed"]), *parts])
     config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
     with changed(parts):
         # Muon keeps its state in no checkpoint
-        records = run_training(data, config, run, restart="Muon" in parts)
+        records = training_run.run_training(data, config, run, restart="Muon" in parts)
         scores, pairs, _ = score(run, data, "dev")
-        count = size(make_model.make_model(config, 100, 100)) - 2 * 100 * config.d_model
-    losses = {
-        str(record["step"]): round(record["dev_loss"], 4)
-        for record in records
-        if "dev_loss" in record
-    }
-    result = row | {"parts": sorted(parts), "dev_loss": losses, "layers": count}
-    result["dtype"] = read_json(run / "config.json")["dtype"]
-    result |= {search: {key: scores[search][key] for key in ("bleu", "chrf")} for search in scores}
-    signature = scores["beam"]["bleu_signature"]
-    return result | {"signature": signature, "sentences": len(pairs)}
+    losses = {str(one["step"]): round(one["dev_loss"], 4) for one in records if "dev_loss" in one}
+    result = row | {"parts": sorted(parts), "dev_loss": losses, "sentences": len(pairs)}
+    measured = ("bleu", "chrf", "bleu_signature")
+    return result | {name: {key: scores[name][key] for key in measured} for name in scores}
 
 
 def last(row):
@@ -132,35 +124,32 @@ def helped(rows):
     return [name for name, mean in means.items() if mean < best]
 
 
-def step_times(data, config, kinds, batches=8, rounds=5):
+def step_times(config, kinds):
     """How long a training step takes with each set of parts, over that as it is: medians."""
     config = replace(config, dtype=native_dtype())
-    source, target, train_set, *_ = load_data(data, config)
+    source, target, train_set, *_ = load_data(DATA, config)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
-    some = [b.to(device()) for b, _ in zip(make_dataloader(train_set, sampler), range(batches))]
-    criterion = LabelSmoothing(config.label_smoothing)
+    some = [b.to(device()) for b, _ in zip(make_dataloader(train_set, sampler), range(8))]
     steps = {}
-    times = {}
     for name, parts in {AS_IT_IS: [], **kinds}.items():
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
-        optimizer, _ = (make_muon if "Muon" in parts else make_optimizer)(model, config)
-        batch_loss = WrappedLoss(model, criterion, config)
-        steps[name] = partial(
-            train_step, batch_loss, optimizer=optimizer, max_grad_norm=config.max_grad_norm
-        )
-        times[name] = []
-    for _ in range(rounds + 1):  # the first prepares the shapes
+            optimizer, _ = training_run.make_optimizer(model, config)
+        batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config)
+        rest = dict(optimizer=optimizer, max_grad_norm=config.max_grad_norm)
+        steps[name] = partial(train_step, batch_loss, **rest)
+    times = {name: [] for name in steps}
+    for _ in range(6):  # the first prepares the shapes
         for name, step in steps.items():
             began = time.perf_counter()
             norms = [step(batch)[2] for batch in some]
             assert torch.stack(norms).isfinite().all()  # also waits for a GPU
             times[name].append(time.perf_counter() - began)
-    plain = times[AS_IT_IS][1:]
-    return {
-        name: round(statistics.median(a / b for a, b in zip(seconds[1:], plain)), 2)
+    ratios = {
+        name: [ours / plain for ours, plain in zip(seconds[1:], times[AS_IT_IS][1:])]
         for name, seconds in times.items()
     }
+    return {name: round(statistics.median(row), 2) for name, row in ratios.items()}
 
 
 def gather(rows, names, times):
@@ -168,8 +157,7 @@ def gather(rows, names, times):
     entries = []
     for name in names:
         mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row["seed"])
-        entry = {"name": name, "parts": mine[0]["parts"], "layers": mine[0]["layers"]}
-        entry["dev_loss"] = [last(row) for row in mine]
+        entry = {"name": name, "parts": mine[0]["parts"], "dev_loss": [last(row) for row in mine]}
         for search in ("greedy", "beam"):
             entry[search] = [row[search]["bleu"] for row in mine]
         if name in times:
@@ -178,31 +166,21 @@ def gather(rows, names, times):
     return entries
 
 
-def main(runs=ROOT / "runs" / "ablation", output=OUTPUT, stored=ROWS, jobs=JOBS):
-    """Trains what is missing, `jobs` runs at the same time, and writes the tables.
-
-    Each row is written when it is finished, the tables after all of them.
-    """
+def main():
+    """Trains what is missing, each row is written when it is finished; then writes the tables."""
     short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
-    run = partial(run_row, data=DATA, runs=runs, config=replace(RunConfig.preset("small"), **short))
-
-    def train(wanted, run):
-        for row in train_missing(wanted, run, stored, "make ablation", jobs):
-            print(row, flush=True)
-        return read_json(stored)["rows"]
-
-    together = helped(train(rows(), run))
+    config = replace(RunConfig.preset("small"), **short)
+    run = partial(run_row, data=DATA, runs=ROOT / "runs" / "ablation", config=config)
+    together = helped(train_missing(rows(), run, ROWS, "make ablation"))
     both = [
         dict(name=TOGETHER, seed=seed, steps=STEPS, parts=sorted(together)) for seed in range(2)
     ]
-    done = train(both, partial(run, together=together))
-    times = step_times(
-        DATA, run.keywords["config"], {n: parts_of(n, together) for n in [*SINCE, TOGETHER]}
-    )
+    done = train_missing(both, partial(run, together=together), ROWS, "make ablation")
+    times = step_times(config, {name: parts_of(name, together) for name in [*SINCE, TOGETHER]})
     groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER], "starts": STARTS}
     tables = {key: gather(done, names, times) for key, names in groups.items()}
-    header = {key: value for key, value in read_json(stored).items() if key != "rows"}
-    write_json(output, {**header, "steps": STEPS, "helped": together, **tables})
+    header = {key: value for key, value in read_json(ROWS).items() if key != "rows"}
+    write_json(OUTPUT, {**header, "steps": STEPS, "helped": together, **tables})
 
 
 if __name__ == "__main__":

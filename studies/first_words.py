@@ -5,8 +5,8 @@ after each of them: BLEU and chrF on dev as it stands and as it is typed in a hu
 tests/typed.tsv are translated acceptably. Short runs decide how English is read: as it is written,
 in small letters, or with copies in small letters. Runs of full length decide the label smoothing,
 and compare the corpus with what it was before the phrases of its last 1,628 lines came. They are
-measured on the test set, too, by which nothing is chosen, and asked for the story of *play*.
-Stopped, it goes on from the file.
+measured on the test set, too, by which nothing is chosen, and asked for the verbs of *play* with
+attention masked as in lesson 09. Stopped, it goes on from the file.
 """
 
 import re
@@ -18,12 +18,9 @@ tune_process()  # before PyTorch
 
 from engine.run_config import RunConfig
 from engine.scoring import measure
-from engine.training_run import run_training
-from engine.translator import Translator
-from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
-from studies.story import story_of
-from studies.training import DATA, JOBS, STEPS, name_of, train_missing, write_data
+from notebooks.support.story import MASKED, THINGS, count_right, translate_masked
+from studies.training import STEPS, pairs_of, score_greedily, train_missing, train_on
 from utils import ROOT
 
 OUTPUT = ROOT / "studies" / "first_words.json"
@@ -38,12 +35,10 @@ def rows():
     ways = [("with", letters, 0.1, STEPS) for letters in ("as it is", "small letters", "copies")]
     compared = [("with", "small letters", 0.1, full), ("with", "small letters", 0.0, full)]
     before = [("without", "as it is", 0.1, full)]
+    names = "corpus", "letters", "smoothing", "steps"
     for group in (ways, compared, before):
         for seed in range(SEEDS):
-            for corpus, letters, smoothing, steps in group:
-                yield dict(
-                    corpus=corpus, letters=letters, smoothing=smoothing, steps=steps, seed=seed
-                )
+            yield from (dict(zip(names, way), seed=seed) for way in group)
 
 
 def in_a_hurry(text):
@@ -53,7 +48,7 @@ def in_a_hurry(text):
 
 def corpus(row):
     """The training pairs that a row wants; `copies` doubles every tenth pair."""
-    train = read_pairs(DATA / "train.tsv")
+    train = pairs_of("train")
     train = train if row["corpus"] == "with" else train[:-PHRASES]
     if row["letters"] == "copies":
         train += [(in_a_hurry(english), END.sub("", chinese)) for english, chinese in train[::10]]
@@ -66,52 +61,42 @@ def typed():
     return [(line.split("\t")[0], set(line.split("\t")[1].split("|"))) for line in lines]
 
 
-def scores(translate):
+def scores(translator):
     """What a trained model makes of dev, of dev in a hurry, and of what is typed."""
-    english, chinese = zip(*read_pairs(DATA / "dev.tsv"))
-    hasty = [END.sub("", text) for text in translate([in_a_hurry(text) for text in english])]
+
+    def translate(texts):
+        return [END.sub("", text) for text in translator.translate(texts, beam_size=1)]
+
+    english, chinese = zip(*pairs_of("dev"))
     bare = [END.sub("", text) for text in chinese]
-    asked = typed()
-    answers = translate([text for text, _ in asked])
-    good = [END.sub("", text) in allowed for text, (_, allowed) in zip(answers, asked)]
+    asked, allowed = zip(*typed())
     return {
-        "dev": measure(translate(english), chinese, "zh"),
-        "in a hurry": measure(hasty, bare, "zh"),
-        "typed": sum(good),
+        "dev": score_greedily(translator, "dev"),
+        "in a hurry": measure(translate([in_a_hurry(text) for text in english]), bare, "zh"),
+        "typed": sum(text in good for text, good in zip(translate(asked), allowed)),
     }
 
 
 def run_row(row, runs, config):
     """Trains once. Returns the row with what is measured."""
-    name = name_of(row)
-    data = runs / f"data-{name}"
-    write_data(data, corpus(row))
-    full = row["steps"] > STEPS
-    config = replace(
-        config,
-        src_segmentation="lowercase-words" if row["letters"] == "small letters" else "words",
-        label_smoothing=row["smoothing"],
-        steps=row["steps"],
-        eval_steps=config.eval_steps if full else row["steps"],
-        bleu_sentences=0,
-        seed=row["seed"],
-    )
-    records = run_training(data, config, runs / name)
-    translator = Translator.load(runs / name)
-    translate = partial(translator.translate, beam_size=1)
-    result = row | {"dev_loss": records[-1]["dev_loss"], "plain": scores(translate)}
-    if full:
-        english, chinese = zip(*read_pairs(DATA / "test.tsv"))
-        result["test"] = measure(translate(english), chinese, "zh")
-        result["story"] = story_of(translator)
+    words = "lowercase-words" if row["letters"] == "small letters" else "words"
+    config = replace(config, src_segmentation=words, label_smoothing=row["smoothing"])
+    translator, dev_loss = train_on(corpus(row), row, runs, config)
+    result = row | {"dev_loss": dev_loss, "plain": scores(translator)}
+    if row["steps"] > STEPS:
+        result["test"] = score_greedily(translator, "test")
+        masked = {
+            name: [count_right(what, translate_masked(translator, what, pairs)) for what in THINGS]
+            for name, pairs in MASKED.items()
+        }
+        result["story"] = {"masked": masked}
     return result
 
 
-def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None, jobs=JOBS):
-    """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
+def main(runs=ROOT / "runs" / "first_words", output=OUTPUT, config=None):
+    """Trains what is missing; each is written when it is finished."""
     run = partial(run_row, runs=runs, config=config or RunConfig.preset("small"))
-    for row in train_missing(rows(), run, output, "make first-words", jobs):
-        print({key: value for key, value in row.items() if key != "story"}, flush=True)
+    train_missing(rows(), run, output, "make first-words")
 
 
 if __name__ == "__main__":

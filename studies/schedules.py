@@ -26,7 +26,7 @@ from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import linear_rate, make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
-from studies.training import DATA, JOBS, train_missing
+from studies.training import DATA, train_missing
 from utils import ROOT, device
 
 OUTPUT = ROOT / "studies" / "schedules.json"
@@ -52,9 +52,8 @@ def rate_of(shape, step, peak, warm_up, total):
 
 def run_row(row, data, config):
     """Trains once. Returns the row with its losses."""
-    config = replace(config, norm=row["norm"], seed=row["seed"])
-    other = {name: row[name] for name in ("steps", "dtype") if name in row}
-    config = replace(config, **other)
+    settings = ("norm", "seed", "steps", "dtype")
+    config = replace(config, **{name: row[name] for name in settings if name in row})
     source, target, train_set, dev_set, _ = load_data(data, config)
     torch.manual_seed(config.seed)
     model = make_model(config, len(source), len(target)).to(device())
@@ -89,13 +88,12 @@ def rows():
         yield dict(norm="pre", shape="linear", peak=peak, seed=seed) | LONG
 
 
-def main(output=OUTPUT, config=None, jobs=JOBS):
-    """Trains what is missing, `jobs` runs at the same time; each is written when it is finished."""
+def main():
+    """Trains what is missing; each is written when it is finished."""
     # in float32, which every machine has: rows of one file may come from several
-    small = replace(RunConfig.preset("small"), steps=STEPS, batch_tokens=1024, dtype="float32")
-    run = partial(run_row, data=DATA, config=config or small)
-    for row in train_missing(rows(), run, output, "make schedules", jobs):
-        print({key: value for key, value in row.items() if key != "train_loss"}, flush=True)
+    short = dict(steps=STEPS, batch_tokens=1024, dtype="float32")
+    run = partial(run_row, data=DATA, config=replace(RunConfig.preset("small"), **short))
+    train_missing(rows(), run, OUTPUT, "make schedules")
 
 
 if __name__ == "__main__":

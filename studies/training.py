@@ -11,6 +11,11 @@ import torch
 
 from engine.errors import InputError
 from engine.files import file_digest, read_json, write_json
+from engine.scoring import measure
+from engine.training_run import run_training
+from engine.translator import Translator
+from notebooks.data_preparation import read_pairs
+from notebooks.setup import replace
 from utils import ROOT, device
 
 DATA = ROOT / "data_small"
@@ -18,11 +23,11 @@ STEPS = 1000  # of a run that decides; one of full length confirms
 JOBS = 2  # trainings at the same time
 
 
-def train_missing(rows, run, output, command, jobs=JOBS):
+def train_missing(rows, run, output, command):
     """Runs `run(row)` for the rows that `output` lacks, and writes the file after each of them.
 
     A row is a dictionary of settings, and its result holds it. The file also says on which machine
-    and when its last row was trained. Yields the results. Raises InputError where the file's rows
+    and when its last row was trained. Returns all results. Raises InputError where the file's rows
     were trained on another corpus.
     """
     header = {"command": command, **digests()}
@@ -33,19 +38,23 @@ def train_missing(rows, run, output, command, jobs=JOBS):
                 f"{output}: holds trainings on another {name}. "
                 "Remove it, and their folders in runs, to train anew"
             )
+    header["machine"] = f"{platform.machine()}, {os.cpu_count()} processors, {device().type}"
     done = stored["rows"]
     missing = [row for row in rows if not any(row.items() <= one.items() for one in done)]
     workers = dict(mp_context=multiprocessing.get_context("spawn"), initializer=one_thread)
-    with ProcessPoolExecutor(jobs, **workers) as pool:
+    with ProcessPoolExecutor(JOBS, **workers) as pool:
         try:
-            for future in as_completed([pool.submit(run, row) for row in missing]):
+            futures = {pool.submit(run, row): row for row in missing}
+            for future in as_completed(futures):
                 done.append(future.result())
-                when = {"machine": machine(), "date": time.strftime("%Y-%m-%d")}
-                write_json(output, {**header, **when, "rows": done})
-                yield done[-1]
+                write_json(output, {**header, "date": time.strftime("%Y-%m-%d"), "rows": done})
+                print(
+                    f"{output.name} has {len(done)} rows, the last: {futures[future]}", flush=True
+                )
         except BaseException:  # or the rows that wait would be trained, and not written
             pool.shutdown(cancel_futures=True)
             raise
+    return done
 
 
 def one_thread():
@@ -59,19 +68,29 @@ def digests():
     return {name: file_digest(DATA / name) for name in ("train.tsv", "dev.tsv")}
 
 
-def machine():
-    """What this computer is, as far as a training depends on it."""
-    return f"{platform.machine()}, {os.cpu_count()} processors, {device().type}"
+def pairs_of(split):
+    """The pairs (source, target) of a split of the corpus."""
+    return read_pairs(DATA / f"{split}.tsv")
 
 
-def write_data(folder, pairs):
-    """Writes a data folder: these pairs (source, target) to train on, and dev as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
+def train_on(pairs, row, runs, config):
+    """Trains on these pairs (source, target), with the row's steps and seed.
+
+    Returns a `Translator` of the trained model, and its last dev loss.
+    """
+    name = "-".join(str(value).replace(" ", "_") for value in row.values())
+    data = runs / f"data-{name}"
+    data.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-    (folder / "train.tsv").write_text(text, encoding="utf-8")
-    shutil.copyfile(DATA / "dev.tsv", folder / "dev.tsv")
+    (data / "train.tsv").write_text(text, encoding="utf-8")
+    shutil.copyfile(DATA / "dev.tsv", data / "dev.tsv")
+    eval_steps = min(config.eval_steps, row["steps"])
+    settings = dict(steps=row["steps"], seed=row["seed"], eval_steps=eval_steps, bleu_sentences=0)
+    records = run_training(data, replace(config, **settings), runs / name)
+    return Translator.load(runs / name), records[-1]["dev_loss"]
 
 
-def name_of(row):
-    """A name for the run of a row of settings."""
-    return "-".join(str(value).replace(" ", "_") for value in row.values())
+def score_greedily(translator, split):
+    """BLEU and chrF of greedy translations of a split."""
+    english, chinese = zip(*pairs_of(split))
+    return measure(translator.translate(english, beam_size=1), chinese, "zh")

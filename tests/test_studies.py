@@ -15,7 +15,6 @@ from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
 from notebooks.support import story
 from studies import ablation, first_words, schedules, sentences, training, verbs
-from studies import story as finished
 
 SHORT = replace(
     RunConfig.preset("tiny"),
@@ -52,7 +51,7 @@ def test_verbs_are_asked_for_while_it_trains_and_a_cut_study_goes_on(asked, tmp_
         (data / f"{split}.tsv").write_text(text, encoding="utf-8")
     for module in (verbs, training):
         monkeypatch.setattr(module, "DATA", data)
-    for module in (verbs, story, finished):
+    for module in (verbs, story):
         monkeypatch.setattr(
             module, "THINGS", {"tennis": ("打", "网球"), "the piano": ("弹", "钢琴")}
         )
@@ -120,11 +119,9 @@ STORIES = [row for row in read_json(first_words.OUTPUT)["rows"] if "story" in ro
 
 @pytest.mark.parametrize("row", STORIES, ids=lambda row: f"{row['smoothing']}-{row['seed']}")
 def test_the_story_holds_with_every_training(row):
-    """Notebook 09, and how the vectors of play part: both hold for other seeds."""
-    measured = row["story"]
-    assert measured["cosines"]["input"] > 0.999 and measured["cosines"]["feed-forward 3"] < 0.93
-    assert measured["looks"]["play"] > measured["looks"]["object"]
-    right = {name: [sum(part) for part in zip(*rows)] for name, rows in measured["masked"].items()}
+    """Notebook 09 holds for other seeds."""
+    masked = row["story"]["masked"]
+    right = {name: [sum(part) for part in zip(*rows)] for name, rows in masked.items()}
     free = right["nothing masked"]
     through, past = (
         right["only through play"],
@@ -145,8 +142,8 @@ def test_how_the_decoders_own_way_to_the_object_compares():
 
 
 def test_first_words_are_asked_for_and_a_cut_study_goes_on(asked, tmp_path, monkeypatch):
-    few = first_words.read_pairs
-    monkeypatch.setattr(first_words, "read_pairs", lambda path: few(path)[-120:])
+    few = training.read_pairs
+    monkeypatch.setattr(training, "read_pairs", lambda path: few(path)[-120:])
     both = [
         dict(corpus="with", letters=letters, smoothing=0.1, steps=2, seed=0)
         for letters in ("small letters", "copies")
@@ -185,7 +182,7 @@ def test_a_corpus_in_which_a_piano_is_kicked_or_played_less_often():
 def test_a_study_of_sentences_is_run_row_by_row(asked, tmp_path, monkeypatch):
     few = [pair for pair in read_pairs(DATA / "train.tsv") if re.search("play|piano", pair[0])]
     dev = read_pairs(DATA / "dev.tsv")[:20]
-    monkeypatch.setattr(sentences, "read_pairs", lambda path: few if "train" in str(path) else dev)
+    monkeypatch.setattr(training, "read_pairs", lambda path: few if "train" in str(path) else dev)
     row = dict(kept=1, steps=2, seed=0)
     monkeypatch.setattr(sentences, "rows", lambda: [row])
     output = tmp_path / "sentences.json"
