@@ -35,12 +35,10 @@ from notebooks.support.story import (
     greedy_from_memory,
     logit_attribution,
     logit_lens,
-    mean_cosines,
     memory_vectors,
     translate_masked,
     transplant,
     variants,
-    vectors_of_play,
 )
 
 THINGS = {
@@ -96,17 +94,6 @@ def test_without_positions_nobody_knows_who_bit_whom():
     unordered = without_positions(box)
     blind = [unordered.translate(list(pair)) for pair in pairs]
     assert [pair for pair, (one, other) in zip(pairs, blind) if one != other] == []
-
-
-def test_the_vectors_of_play_part_and_do_not_where_the_look_is_closed():
-    """After the last feed-forward, over six things of one word."""
-    things = ("football", "tennis", "basketball", "cards", "chess", "games")
-    seen, blind = (
-        mean_cosines({one: vectors_of_play(load_pretrained(), one, masked) for one in things})
-        for masked in ((), MASKED["encoder: none attends to it"])
-    )
-    assert seen["input"] == pytest.approx(1, abs=1e-4)
-    assert 0.7 < seen["feed-forward 3"] < 0.92 < 0.97 < blind["feed-forward 3"]
 
 
 def test_masks_close_the_attention_of_some_words_to_others():

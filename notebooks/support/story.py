@@ -142,18 +142,6 @@ def encoder_vectors(model, ids, src_mask):
     return vectors
 
 
-def vectors_of_play(translator, thing, masked=()):
-    """The vectors of `play` in the variants, (B, D) for each stage of `encoder_stages`.
-
-    Attention is masked as in `blocked_masks`.
-    """
-    ids = encode_sentences(translator.source, variants(thing)).to(device_of(translator.model))
-    play, played = word_ids(translator, thing)
-    src_mask, _ = blocked_masks(ids, play, played, masked)
-    vectors = encoder_vectors(translator.model, ids, src_mask)
-    return {name: stage[ids == play] for name, stage in vectors.items()}
-
-
 @torch.no_grad()
 def memory_vectors(translator, sentences, word=None):
     """The vectors (N, D) that the decoder reads of these sentences: all, or those of one word."""
@@ -165,19 +153,6 @@ def memory_vectors(translator, sentences, word=None):
         memory = translator.model.encode(src, padding_mask(src))
         vectors.append(memory[src != PAD if word is None else src == ids[word]])
     return torch.cat(vectors)
-
-
-def mean_cosines(vectors):
-    """The mean cosine of two things' vectors in equal sentences, by stage.
-
-    `vectors` has a thing's `vectors_of_play` under its name.
-    """
-    by_stage = {}
-    for stage in next(iter(vectors.values())):
-        pairs = itertools.combinations([one[stage] for one in vectors.values()], 2)
-        cosines = [torch.cosine_similarity(*pair, dim=-1).mean() for pair in pairs]
-        by_stage[stage] = torch.stack(cosines).mean().item()
-    return by_stage
 
 
 @torch.no_grad()
