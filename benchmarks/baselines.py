@@ -1,21 +1,65 @@
-"""What `make bench` compares with: a published course, PyTorch's model and Hugging Face's.
+"""What `make bench` and gpu.py compare with: a published course, PyTorch's model, Hugging Face's.
 
-The course is github.com/Allenem/transformer: its way to train and to translate.
+The course is github.com/Allenem/transformer: its way to train and to translate. And how all are
+compared: the same training step, by turns.
 """
 
+import statistics
+import time
+import warnings
+
 import torch
+import transformers
 from torch import nn
 from torch.nn import functional as F
 
+from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import BOS, EOS, PAD
 from notebooks.feed_forward import PositionwiseFeedForward
+from notebooks.label_smoothing import LabelSmoothing
 from notebooks.layer_norm import LayerNorm
 from notebooks.make_model import make_model
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.setup import replace
+from notebooks.training import train_step
 from notebooks.transformer import Generator, Transformer
 
+warnings.simplefilter("ignore")  # the rivals' own
+transformers.logging.set_verbosity_error()
 DROPOUT = 0.1  # inside attention and feed-forward
+
+
+def alternate(jobs, rounds=3):
+    """Runs the jobs by turns: {name: work per second, the median of the rounds}.
+
+    `jobs` is {name: function that returns an amount of work}. A first round, in which memory is
+    taken and kernels are chosen, is not counted.
+    """
+    speeds = {name: [] for name in jobs}
+    for turn in range(rounds + 1):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            work = job()
+            if turn:
+                speeds[name].append(work / (time.perf_counter() - began))
+    return {name: statistics.median(values) for name, values in speeds.items()}
+
+
+def adam(model, **options):
+    """The paper's Adam at a fixed rate, for a model that is trained."""
+    options |= dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    return torch.optim.Adam(model.train().parameters(), **options)
+
+
+def training_step(model, config, optimizer=None, criterion=None):
+    """A function of a batch: trains a model, ours or a library's, with our loss and precision.
+
+    It returns the number of target tokens.
+    """
+    criterion = criterion or LabelSmoothing(config.label_smoothing)
+    batch_loss = WrappedLoss(model, criterion, config)
+    optimizer = optimizer or adam(model, fused=True)
+    return lambda batch: train_step(batch_loss, batch, optimizer, config.max_grad_norm)[1]
 
 
 class Norm(LayerNorm):
@@ -102,20 +146,15 @@ def allenem_translate(model, src, steps=60):
 class TorchTransformer(nn.Module):
     """PyTorch's encoder and decoder between our embeddings and generator, for our `WrappedLoss`."""
 
-    def __init__(self, ours, config):
+    def __init__(self, config, *vocabulary_sizes):
         super().__init__()
-        self.src_embedding = ours.src_embedding
-        self.tgt_embedding = ours.tgt_embedding
-        self.positions = ours.positions
-        self.generator = ours.generator
-        sizes = config.d_model, config.num_heads, config.d_ff, config.dropout
-        options = dict(batch_first=True, norm_first=True)
-        layers = config.num_layers
-        layer = nn.TransformerEncoderLayer(*sizes, **options)
-        norm = nn.LayerNorm(config.d_model)
-        self.encoder = nn.TransformerEncoder(layer, layers, norm, enable_nested_tensor=False)
-        layer = nn.TransformerDecoderLayer(*sizes, **options)
-        self.decoder = nn.TransformerDecoder(layer, layers, nn.LayerNorm(config.d_model))
+        ours = make_model(config, *vocabulary_sizes)
+        for name in ("src_embedding", "tgt_embedding", "positions", "generator"):
+            setattr(self, name, getattr(ours, name))
+        layers = [config.num_layers] * 2
+        sizes = config.d_model, config.num_heads, *layers, config.d_ff, config.dropout
+        theirs = nn.Transformer(*sizes, batch_first=True, norm_first=True)
+        self.encoder, self.decoder = theirs.encoder, theirs.decoder
 
     def encode(self, src, src_mask):
         x = self.positions(self.src_embedding(src))
@@ -137,42 +176,39 @@ class TorchTransformer(nn.Module):
 
 def marian(config, src_vocab_size, tgt_vocab_size):
     """Hugging Face's `MarianMTModel` of the same size, with random weights."""
-    from transformers import MarianConfig, MarianMTModel
-
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=src_vocab_size,
-            decoder_vocab_size=tgt_vocab_size,
-            share_encoder_decoder_embeddings=False,
-            tie_word_embeddings=False,
-            max_position_embeddings=1024,
-            d_model=config.d_model,
-            dropout=config.dropout,
-            encoder_layers=config.num_layers,
-            decoder_layers=config.num_layers,
-            scale_embedding=True,
-            encoder_attention_heads=config.num_heads,
-            decoder_attention_heads=config.num_heads,
-            encoder_ffn_dim=config.d_ff,
-            decoder_ffn_dim=config.d_ff,
-            activation_function="relu",
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-        )
+    sizes = {
+        "layers": config.num_layers,
+        "attention_heads": config.num_heads,
+        "ffn_dim": config.d_ff,
+    }
+    theirs = transformers.MarianConfig(
+        **{f"encoder_{name}": size for name, size in sizes.items()},
+        **{f"decoder_{name}": size for name, size in sizes.items()},
+        vocab_size=src_vocab_size,
+        decoder_vocab_size=tgt_vocab_size,
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        d_model=config.d_model,
+        dropout=config.dropout,
+        scale_embedding=True,
+        activation_function="relu",
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
     )
+    return transformers.MarianMTModel(theirs)
 
 
 class MarianParts(nn.Module):
     """Marian's encoder, decoder and output matrix, to be called by our `WrappedLoss`."""
 
-    def __init__(self, model):
+    def __init__(self, config, *vocabulary_sizes):
         super().__init__()
-        self.model = model
-        self.generator = Generator(*reversed(model.lm_head.weight.shape))
-        self.generator.projection = model.lm_head
+        self.model = marian(config, *vocabulary_sizes)
+        self.generator = Generator(config.d_model, vocabulary_sizes[1])
+        self.generator.projection = self.model.lm_head
 
     def encode(self, src, src_mask):
         return self.model.model.encoder(input_ids=src, attention_mask=src != PAD).last_hidden_state
@@ -187,3 +223,6 @@ class MarianParts(nn.Module):
         ).last_hidden_state
 
     forward = Transformer.forward  # encode, decode, generator
+
+
+RIVALS = {"nn.Transformer": TorchTransformer, "Marian": MarianParts}

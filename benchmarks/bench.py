@@ -4,13 +4,11 @@ Prints a table, writes runs/bench.json, and ends with exit status 1 when a ratio
 floor.
 """
 
-import functools
 import json
 import os
-import statistics
 import tempfile
 import time
-import warnings
+from functools import partial
 from pathlib import Path
 
 from engine.startup import tune_process
@@ -27,7 +25,7 @@ utils.device = lambda: torch.device("cpu")
 import baselines
 import ctranslate2
 import numpy as np
-import transformers
+from baselines import RIVALS, alternate, training_step
 
 from engine.corpus.pairs import load_data, read_tsv
 from engine.export.folder import export
@@ -37,18 +35,14 @@ from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.training_run import run_training
 from engine.translator import Translator
-from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import Batch, TokenBatchSampler, make_dataloader, pad_rows
-from notebooks.label_smoothing import LabelSmoothing
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
-from notebooks.training import train_step
 from utils import ROOT
 
 RUN = ROOT / "runs" / "bench"
 BATCH = 64
-ROUNDS = 3
 # A ratio below its floor means that something broke. Floors lie well below what was measured: the
 # first number where the processor multiplies bfloat16 faster than float32, the second elsewhere.
 FLOORS = {
@@ -64,76 +58,37 @@ FLOORS = {
 }
 
 
-def alternate(jobs):
-    """Runs the jobs by turns: {name: work per second, the median of the rounds}.
+def training_jobs():
+    """Our `reference` preset and its rivals at the same size: {name: job for `alternate`}.
 
-    `jobs` is {name: function that returns an amount of work}. A first round, in which memory is
-    taken and kernels are chosen, is not counted.
+    A job is a training step on each of eight batches; its work is the number of target tokens.
     """
-    speeds = {name: [] for name in jobs}
-    for turn in range(ROUNDS + 1):
-        for name, job in jobs.items():
-            began = time.perf_counter()
-            work = job()
-            if turn:
-                speeds[name].append(work / (time.perf_counter() - began))
-    return {name: statistics.median(values) for name, values in speeds.items()}
-
-
-# training
-
-
-def steps(step, batches):
-    """A job: training steps on these batches, whose work is the number of target tokens."""
-    return lambda: int(sum(step(batch) for batch in batches))
-
-
-def job_with(model, optimizer, config, batches):
-    """A job: training steps of a model, ours or a library's, with our loss and precision."""
-    batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config)
-    return steps(
-        lambda batch: train_step(batch_loss, batch, optimizer, config.max_grad_norm)[1], batches
-    )
-
-
-def our_job(config, sizes, batches, prepare=use_fast_dropout):
-    """A job: our own training steps with this config on these batches."""
-    model = prepare(make_model(config, *sizes))
-    optimizer, _ = make_optimizer(model, config)
-    return job_with(model, optimizer, config, batches)
-
-
-def training_jobs(batches=8):
-    """Our `reference` preset and its rivals at the same size: {name: job}."""
     config = replace(RunConfig.preset("reference"), dtype=native_dtype())
     source, target, train_set, *_ = load_data(ROOT / "data_small", config)
     sizes = len(source), len(target)
     sampler = TokenBatchSampler(train_set.lengths, config.batch_tokens)
-    ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(batches))]
+    ours = [batch for batch, _ in zip(make_dataloader(train_set, sampler), range(8))]
     # sorted once, 64 sentences a batch
     order = np.lexsort((train_set.lengths[:, 1], train_set.lengths[:, 0]))
     rows = np.array_split(order, len(order) // 64)
-    chosen = np.random.default_rng(0).permutation(len(rows))[:batches]
+    chosen = np.random.default_rng(0).permutation(len(rows))[:8]
     theirs = [Batch.collate([train_set[row] for row in rows[number]]) for number in chosen]
 
-    def adam(model, **options):
-        options |= dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
-        return torch.optim.Adam(model.train().parameters(), **options)
+    def job(step, batches=ours):
+        return lambda: int(sum(map(step, batches)))
 
-    rivals = {
-        "nn.Transformer": lambda: baselines.TorchTransformer(make_model(config, *sizes), config),
-        "Marian": lambda: baselines.MarianParts(baselines.marian(config, *sizes)),
-    }
-    jobs = {"F.dropout": our_job(config, sizes, ours, prepare=lambda model: model)}
+    def our_job(config, prepare=use_fast_dropout):
+        model = prepare(make_model(config, *sizes))
+        return job(training_step(model, config, make_optimizer(model, config)[0]))
+
     model = baselines.allenem(config, *sizes)
-    step = functools.partial(baselines.allenem_step, model, optimizer=adam(model))
-    jobs["Allenem's way"] = steps(step, theirs)
+    step = partial(baselines.allenem_step, model, optimizer=baselines.adam(model))
+    jobs = {"F.dropout": our_job(config, lambda model: model), "Allenem's way": job(step, theirs)}
     for dtype in sorted({"float32", config.dtype}):
         settings = replace(config, dtype=dtype)
-        jobs[f"ours {dtype}"] = our_job(settings, sizes, ours)
-        for name, make in rivals.items():
-            model = make()
-            jobs[f"{name} {dtype}"] = job_with(model, adam(model, fused=True), settings, ours)
+        jobs[f"ours {dtype}"] = our_job(settings)
+        for name, rival in RIVALS.items():
+            jobs[f"{name} {dtype}"] = job(training_step(rival(settings, *sizes), settings))
     return jobs
 
 
@@ -145,7 +100,7 @@ def training(report):
     def best(name):
         return max(speed for key, speed in speeds.items() if key.startswith(name))
 
-    for rival in ("Allenem's way", "nn.Transformer", "Marian"):
+    for rival in ("Allenem's way", *RIVALS):
         report["ratios"][f"training against {rival}"] = best("ours") / best(rival)
     ours = speeds[f"ours {native_dtype()}"]
     report["ratios"]["training against F.dropout"] = ours / speeds["F.dropout"]
@@ -225,8 +180,6 @@ def translating(report):
 def main():
     """Runs everything, prints the table, writes the report, and says whether a floor was missed."""
     began = time.perf_counter()
-    transformers.logging.set_verbosity_error()
-    warnings.simplefilter("ignore")  # the rivals' own
     report = {"torch": torch.__version__, "data type": native_dtype(), "ratios": {}}
     for stage in (training, translating):
         stage(report)

@@ -10,14 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from engine.corpus.pairs import read_tsv
 from engine.export.folder import export
 from engine.run_folder import BOX
 from engine.scoring import measure
 from engine.translator import Translator
+from utils import ROOT
 
 
 def lines_of(folder, texts, beam_size):

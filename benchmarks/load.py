@@ -8,18 +8,20 @@ import argparse
 import http.client
 import itertools
 import json
-import threading
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).resolve().parent.parent
+from utils import ROOT
 
 
-def ask(address, sentences, until, times):
-    """A client: one sentence after the other. A refusal ends it with an error."""
+def ask(address, until, texts):
+    """The times of a client, one sentence after the other. A refusal ends it with an error."""
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
     headers = {"content-type": "application/json"}
+    sentences = itertools.cycle(texts)
+    times = []
     while time.perf_counter() < until:
         body = json.dumps({"q": next(sentences), "source": "en", "target": "zh", "format": "text"})
         start = time.perf_counter()
@@ -29,21 +31,15 @@ def ask(address, sentences, until, times):
         if answer.status != 200:
             raise RuntimeError(f"{answer.status}: {reply}")
         times.append(time.perf_counter() - start)
+    return times
 
 
 def load(url, clients, seconds, texts):
     """The times of all answers that so many clients got, sorted."""
-    times = []
-    until = time.perf_counter() + seconds
-    threads = []
-    for number in range(clients):
-        sentences = itertools.cycle(texts[number::clients])
-        threads.append(threading.Thread(target=ask, args=(urlsplit(url), sentences, until, times)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sorted(times)
+    client = partial(ask, urlsplit(url), time.perf_counter() + seconds)
+    with ThreadPoolExecutor(clients) as pool:
+        times = pool.map(client, [texts[number::clients] for number in range(clients)])
+        return sorted(itertools.chain(*times))
 
 
 def main():
