@@ -14,10 +14,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
-# however it is spelt: with a bar in any line; as the first also with more behind it, or no bar
-MARK = re.compile(r"^\s*#\s*\|\s*export\s*$", re.MULTILINE | re.IGNORECASE)
-FIRST = re.compile(r"\s*#\s*(\|\s*export.*|exports?i?)\s*$", re.IGNORECASE)
-TAKE = "Take a whole copy of it"
+# however it is spelt: with a bar in any line, without one in the first
+MARK = re.compile(r"^\s*#\s*\|\s*export.*$|\A\s*#\s*exports?\s*$", re.MULTILINE | re.IGNORECASE)
+# a line that is IPython's and not Python's: ``%time f()``, ``f?``
+MAGIC = re.compile(r"[%!?]|[\w.]+\?{1,2}$|[\w, ]+= ?[%!]")
 
 
 class NotebookError(ImportError):
@@ -30,32 +30,28 @@ def export_cells(path):
     Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when
     the mark is not its first line or is spelt otherwise.
     """
+    take = "Take a whole copy of it"
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-        if "worksheets" in content:
-            hint = "Open it in JupyterLab and save it"
-            raise NotebookError(f"{path.name} has the format of 2015 (nbformat 3). {hint}")
-        cells = content["cells"]
-        sources = [
-            (number, cell["cell_type"], "".join(cell["source"]))
-            for number, cell in enumerate(cells)
-        ]
+        cells = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
+        sources = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
     except OSError as error:
-        raise NotebookError(f"{path.name} cannot be read ({error.strerror}). {TAKE}") from None
+        raise NotebookError(f"{path.name} cannot be read ({error.strerror}). {take}") from None
     except (ValueError, LookupError, TypeError) as error:
-        hint = f"Is it cut short, or does it hold the marks of a merge? {TAKE}"
+        hint = f"Is it cut short, or does it hold the marks of a merge? {take}"
         raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
-    for number, kind, text in sources:
-        if kind != "code" and text.startswith(EXPORT):
-            wrong = f"{path.name}, cell {number}: begins with {EXPORT!r}, and is no code cell"
-            raise NotebookError(f"{wrong}. In JupyterLab select it and press Y")
-    code = [(number, text) for number, kind, text in sources if kind == "code"]
-    for number, text in code:
-        first = text.partition("\n")[0]
-        if first.rstrip() != EXPORT and (FIRST.match(first) or MARK.search(text)):
-            wrong = f"{path.name}, cell {number}: its mark is no first line, or spelt otherwise"
-            raise NotebookError(f"{wrong}. The cell must begin with {EXPORT!r}")
-    return [(number, text) for number, text in code if text.startswith(EXPORT)]
+    exported = []
+    for number, (kind, text) in enumerate(sources):
+        where = f"{path.name}, cell {number}"
+        marked = text.partition("\n")[0].rstrip() == EXPORT
+        if marked and kind != "code":
+            hint = "In JupyterLab select it and press Y"
+            raise NotebookError(f"{where}: begins with {EXPORT!r}, and is no code cell. {hint}")
+        if marked:
+            exported.append((number, text))
+        elif kind == "code" and MARK.search(text):
+            hint = f"The cell must begin with {EXPORT!r}"
+            raise NotebookError(f"{where}: its mark is no first line, or spelt otherwise. {hint}")
+    return exported
 
 
 def explain_syntax_error(error, path, cells):
@@ -66,18 +62,13 @@ def explain_syntax_error(error, path, cells):
         if line <= length:
             break
         line -= length
-    title = next((row for row in text.splitlines()[1:] if row.strip()), "")
+    rows = [*text.split("\n"), ""]
+    title = next(filter(str.strip, rows[1:]), "")
     hint = error.msg
-    if is_magic(text, line):
+    if MAGIC.match(rows[line - 1].strip()):
         hint = f"{error.msg}; a magic or shell command cannot stand in an export cell"
     where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
-    return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, error.text))
-
-
-def is_magic(text, line):
-    """Whether the line (counted from 1) is IPython's and not Python's: ``%time f()``, ``f?``."""
-    row = (text.splitlines()[line - 1 : line] or [""])[0].strip()
-    return bool(re.match(r"[%!?]|[\w.]+\?{1,2}$|[\w, ]+= ?[%!]", row))
+    return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, rows[line - 1]))
 
 
 class NotebookLoader(importlib.abc.ExecutionLoader):
@@ -100,8 +91,7 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
         """
         text = "\n\n".join(text for _, text in export_cells(self.path)) + "\n"
         name = str(self.path)
-        lines = text.splitlines(keepends=True)
-        linecache.cache[name] = (len(text), None, lines, name)
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
         return text
 
     def get_code(self, fullname):
