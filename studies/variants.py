@@ -179,29 +179,19 @@ def size(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-class MuonAndAdam(torch.optim.Adam):
-    """Muon for the matrices inside the layers, Adam for all else, at the same learning rate."""
-
-    def __init__(self, model, dtype, **options):
-        inside = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
-        self.matrices = {matrix: {} for matrix in inside if matrix.dim() == 2}
-        self.dtype = dtype
-        super().__init__(model.parameters(), **options)
+def make_muon(model, config):
+    """As `make_optimizer`, but with Muon for the matrices inside the layers, at Adam's rate."""
+    adam, schedule = make_optimizer(model, config)
+    inside = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
+    matrices = {matrix: {} for matrix in inside if matrix.dim() == 2}
 
     @torch.no_grad()
-    def step(self):
-        for matrix, state in self.matrices.items():
-            with precision(self.dtype):
-                muon_step(matrix, matrix.grad, state, self.param_groups[0]["lr"])
+    def move_matrices(optimizer, *_):
+        rate = optimizer.param_groups[0]["lr"]
+        for matrix, state in matrices.items():
+            with precision(config.dtype):
+                muon_step(matrix, matrix.grad, state, rate)
             matrix.grad = None  # Adam leaves it out
-        super().step()
 
-
-def make_muon(model, config):
-    """As `make_optimizer`, which sets all that Adam needs."""
-    adam, schedule = make_optimizer(model, config)
-    group = adam.param_groups[0]
-    options = {name: group[name] for name in ("betas", "eps", "fused")}
-    optimizer = MuonAndAdam(model, config.dtype, lr=1, **options)
-    rates = schedule.lr_lambdas
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
+    adam.register_step_pre_hook(move_matrices)
+    return adam, schedule
