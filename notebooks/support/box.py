@@ -26,10 +26,13 @@ def load_pretrained():
         box.translate(["Good morning."])
         return box
     except Exception as error:
-        if not edited and not isinstance(error, InputError):
+        if not edited:
             raise
         message = str(error).partition("\n")[0] or type(error).__name__
-        missing = MissingModel(no_longer_fits(edited, message))
+        wrong = f"the model in the box no longer fits your {', '.join(edited)} ({message})"
+        missing = MissingModel(
+            f"{wrong}. Undo the change to use it, or train a model of your own: make run"
+        )
         print(missing.message)
         return missing
 
@@ -40,14 +43,6 @@ def without_positions(translator):
     model = unordered.model
     model.encode = lambda src, src_mask: model.encoder(model.src_embedding(src), src_mask)
     return unordered
-
-
-def no_longer_fits(edited, message):
-    """The line for weights that cannot be used."""
-    if not edited:
-        return f"the model in the box cannot be opened: {message}"
-    undo = "Undo the change to use it, or train a model of your own: make run"
-    return f"the model in the box no longer fits your {', '.join(edited)} ({message}). {undo}"
 
 
 class MissingModel:
