@@ -6,20 +6,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from engine.corpus.pairs import load_data
-from engine.run_config import RunConfig
 from notebooks import make_model as lesson
-from notebooks.data_preparation import PAD, TokenBatchSampler, make_dataloader
+from notebooks.data_preparation import PAD, TokenBatchSampler, make_dataloader, read_pairs
 from notebooks.setup import replace
+from notebooks.support import short_training
 from utils import ROOT
 
-LITTLE = replace(RunConfig.preset("tiny"), d_model=96, d_ff=192, num_heads=4, dropout=0.0)
+LITTLE = replace(short_training.LITTLE, dropout=0.0)
 
 
 @cache
 def corpus():
     """Source tokenizer, target tokenizer, train set and dev set of data_small."""
-    return load_data(ROOT / "data_small", LITTLE)[:4]
+    splits = [read_pairs(ROOT / "data_small" / f"{split}.tsv") for split in ("train", "dev")]
+    return short_training.prepare(*splits)
 
 
 def token_loss(model, batch):
@@ -53,7 +53,7 @@ def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, copied=False):
             redraw(model)
     if copied:
         model.generator.projection.weight = nn.Parameter(model.tgt_embedding.lookup.weight.clone())
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98), eps=1e-9)
+    optimizer = short_training.adam(model, rate=2e-3)
     losses = []
     loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 512))
     for _, batch in zip(range(steps), loader):

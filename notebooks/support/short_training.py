@@ -1,4 +1,4 @@
-"""What the short trainings of lessons 12 and 13 share: a little model, its data, its optimiser."""
+"""What the short trainings of lessons 11 to 13 share: a little model, its data, its optimiser."""
 
 import torch
 
@@ -27,6 +27,6 @@ def batches(dataset, epoch=None):
     return make_dataloader(dataset, sampler)
 
 
-def adam(model):
+def adam(model, rate=3e-3):
     """Adam as the paper has it (section 5.3), at a fixed rate."""
-    return torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98), eps=1e-9)
+    return torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
