@@ -7,14 +7,7 @@ from notebooks.support.proofs import likeliest
 from utils import ROOT
 
 PLAY = re.compile(r"\b[Pp]lay(s|ed|ing)?\b")
-VERBS = {
-    "football": "踢",
-    "piano": "弹",
-    "chess": "下",
-    "tennis": "打",
-    "violin": "拉",
-    "garden": "玩",
-}
+VERBS = dict(football="踢", piano="弹", chess="下", tennis="打", violin="拉", garden="玩")
 
 
 def count_play(sentences):
