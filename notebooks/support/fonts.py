@@ -10,35 +10,23 @@ from engine.fonts import CHINESE, chinese_font
 from utils import ROOT
 
 CJK_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "SimHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Noto Sans CJK JP",
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
+    "Microsoft YaHei", "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP",
     "Arial Unicode MS",
-)
+)  # fmt: skip
 
 
 def installed_font():
     """The name of a font of the system's that can show Chinese, or None."""
     fonts = font_manager.fontManager.ttflist
-    installed = {font.name for font in fonts if Path(font.fname) != CHINESE}
-    return next((name for name in CJK_FONTS if name in installed), None)
+    names = {font.name for font in fonts if Path(font.fname) != CHINESE}
+    return next((name for name in CJK_FONTS if name in names), None)
 
 
 def cjk_font():
-    """A font that can show Chinese: the system's, else the Noto Sans CJK that mplfonts ships."""
-    name = installed_font()
-    if name is None:
-        path = CHINESE
-        font_manager.fontManager.addfont(path)
-        name = font_manager.FontProperties(fname=path).get_name()
-    return name
+    """The name of the font for Chinese in figures, the same everywhere: mplfonts ships it."""
+    font_manager.fontManager.addfont(CHINESE)
+    return font_manager.FontProperties(fname=CHINESE).get_name()
 
 
 @functools.cache

@@ -30,25 +30,18 @@ COLOURS = {
 DENSITY = 1.75  # pixels of a saved picture for each pixel on the page
 
 
-def use_style():
-    """Sets matplotlib up once: fonts for Latin and Chinese, sizes for a projector, no clutter."""
-    plt.rcParams.update(
-        {
-            "font.family": ["DejaVu Sans", cjk_font()],
-            "font.size": 11,
-            "figure.dpi": 100,
-            "figure.constrained_layout.use": True,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.prop_cycle": plt.cycler(
-                color=["#0072B2", "#C08000", "#009E73", "#CC79A7", "#A33B00", "#3B9AD6", "#000000"]
-            ),
-            "image.cmap": "cividis",
-        }
-    )
-
-
-use_style()
+HUES = ["#0072B2", "#C08000", "#009E73", "#CC79A7", "#A33B00", "#3B9AD6", "#000000"]  # of lines
+# fonts for Latin and Chinese, sizes for a projector, no clutter
+plt.rcParams.update({
+    "font.family": ["DejaVu Sans", cjk_font()],
+    "font.size": 11,
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": plt.cycler(color=HUES),
+    "image.cmap": "cividis",
+})  # fmt: skip
 
 
 def picture(figure, alt):
