@@ -18,7 +18,7 @@ from conftest import NOTEBOOKS, ROOT, find_browser, free_port
 from copies import tracked_files
 from playwright.sync_api import expect, sync_playwright
 
-from notebooks.support.fonts import installed_font
+from notebooks.support.viewer import installed_font
 
 TOKEN = "browser-test"
 expect.set_options(timeout=60_000)  # a kernel on two busy cores answers late

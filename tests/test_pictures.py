@@ -11,9 +11,8 @@ from conftest import ROOT
 from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
-from notebooks.support import course_map, fonts, pictures
+from notebooks.support import course_map, pictures, viewer
 from notebooks.support import words as copys_words
-from notebooks.support.viewer import AttentionViewer
 
 
 def test_the_map_lights_the_notebook_asked_for(monkeypatch):
@@ -34,34 +33,34 @@ def test_the_map_lights_the_notebook_asked_for(monkeypatch):
 
 
 def test_a_browser_without_chinese_is_lent_the_characters_of_the_box(monkeypatch):
-    fonts.chinese_css.cache_clear()
-    monkeypatch.setattr(fonts, "installed_font", lambda: "Noto Sans CJK SC")
-    assert fonts.chinese_css() == ""
-    fonts.chinese_css.cache_clear()
-    monkeypatch.setattr(fonts, "installed_font", lambda: None)
-    viewer = AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
-    font = re.search(r"base64,(.*?)\)", viewer._css)[1]
+    viewer.chinese_css.cache_clear()
+    monkeypatch.setattr(viewer, "installed_font", lambda: "Noto Sans CJK SC")
+    assert viewer.chinese_css() == ""
+    viewer.chinese_css.cache_clear()
+    monkeypatch.setattr(viewer, "installed_font", lambda: None)
+    shown = viewer.AttentionViewer({"cross": (torch.ones(1, 1, 1, 1), ["电"], ["phone"])})
+    font = re.search(r"base64,(.*?)\)", shown._css)[1]
     glyphs = TTFont(io.BytesIO(base64.b64decode(font))).getBestCmap()
     signs = json.loads((ROOT / "data_small/model/vocabulary.tgt.json").read_text(encoding="utf-8"))
     assert [sign for sign in signs["tokens"] if sign > "\u2e80" and ord(sign) not in glyphs] == []
-    fonts.chinese_css.cache_clear()
+    viewer.chinese_css.cache_clear()
 
 
 def test_the_attention_viewer_hands_the_browser_lists_and_the_page_a_picture():
     weights = torch.tensor([[[[0.25, 0.75]], [[1.0, 0.0]]]])  # layers, heads, queries, keys
-    viewer = AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
-    assert viewer.maps["cross"]["weights"] == weights.tolist()
-    assert viewer.maps["cross"]["keys"] == ["The", "phone"]
-    data, metadata = viewer._repr_mimebundle_()
+    shown = viewer.AttentionViewer({"cross": (weights, ["电"], ["The", "phone"])})
+    assert shown.maps["cross"]["weights"] == weights.tolist()
+    assert shown.maps["cross"]["keys"] == ["The", "phone"]
+    data, metadata = shown._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert "mean of the heads" in data["text/plain"]
     about = metadata["image/png"]
     assert "cross" in about["alt"]
-    assert json.loads(about["viewer"])["maps"] == viewer.maps
+    assert json.loads(about["viewer"])["maps"] == shown.maps
     width = struct.unpack(">I", base64.b64decode(data["image/png"])[16:20])[0]
     assert about["width"] == round(width / pictures.DENSITY)
-    viewer.head = 2
-    assert "head 2" in viewer._repr_mimebundle_()[0]["text/plain"]
+    shown.head = 2
+    assert "head 2" in shown._repr_mimebundle_()[0]["text/plain"]
 
 
 def test_a_figure_speaks_the_language_of_its_copy(monkeypatch):

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from IPython.core.pylabtools import print_figure
 from IPython.display import display
+from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from notebooks.support.fonts import cjk_font
+from engine.fonts import CHINESE
 from notebooks.support.words import in_language, texts_of, translate_figure, words
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
@@ -29,19 +30,16 @@ COLOURS = {
 }
 DENSITY = 1.75  # pixels of a saved picture for each pixel on the page
 
-
-HUES = ["#0072B2", "#C08000", "#009E73", "#CC79A7", "#A33B00", "#3B9AD6", "#000000"]  # of lines
-# fonts for Latin and Chinese, sizes for a projector, no clutter
-plt.rcParams.update({
-    "font.family": ["DejaVu Sans", cjk_font()],
-    "font.size": 11,
-    "figure.dpi": 100,
-    "figure.constrained_layout.use": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": plt.cycler(color=HUES),
-    "image.cmap": "cividis",
-})  # fmt: skip
+# fonts for Latin and Chinese, the same everywhere; sizes for a projector, no clutter
+font_manager.fontManager.addfont(CHINESE)
+plt.rcParams["font.family"] = ["DejaVu Sans", "Noto Sans CJK SC"]
+plt.rcParams["font.size"] = 11
+plt.rcParams["figure.dpi"] = 100
+plt.rcParams["figure.constrained_layout.use"] = True
+plt.rcParams["axes.spines.top"] = plt.rcParams["axes.spines.right"] = False
+LINES = [COLOURS[name] for name in ("train", "dev", "decoder", "cross", "wrong", "encoder")]
+plt.rcParams["axes.prop_cycle"] = plt.cycler(color=[*LINES, "black"])
+plt.rcParams["image.cmap"] = "cividis"
 
 
 def picture(figure, alt):
@@ -54,18 +52,13 @@ def picture(figure, alt):
         translate_figure(figure)
     drawn = Image.open(io.BytesIO(print_figure(figure, "png", dpi=DENSITY * figure.dpi)))
     width, height = (round(side / DENSITY) for side in drawn.size)
-    png = in_few_colours(drawn)
-    data = {"image/png": base64.b64encode(png).decode(), "text/plain": repr(figure)}
+    written = io.BytesIO()  # of at most 256 colours: half the size, and no eye sees it
+    few = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(written, "png", optimize=True)
+    png = base64.b64encode(written.getvalue()).decode()
+    data = {"image/png": png, "text/plain": repr(figure)}
     about = {"alt": in_language(alt), "width": width, "height": height, "texts": texts_of(figure)}
     return data, {"image/png": about}
-
-
-def in_few_colours(image):
-    """The bytes of a picture as a PNG of at most 256 colours: half the size, and no eye sees it."""
-    written = io.BytesIO()
-    few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    few.save(written, "png", optimize=True)
-    return written.getvalue()
 
 
 def show(alt):
@@ -95,14 +88,10 @@ def label_points(axis, points, names, colours):
     for number, (point, name, colour) in enumerate(zip(points, names, colours)):
         others = taken[:number] + taken[number + 1 :]
         for right, up in PLACES_OF_NAMES:
-            sides = {
-                "ha": ("center", "left", "right")[np.sign(right)],
-                "va": ("center", "bottom", "top")[np.sign(up)],
-            }
-            label = axis.annotate(
-                name, point, (right, up), color=colour, textcoords="offset points", **sides
-            )
-            label.set_in_layout(False)
+            label = axis.annotate(name, point, (right, up), "data", "offset points", color=colour)
+            across, upright = np.sign((right, up))
+            label.set(ha=("center", "left", "right")[across], in_layout=False)
+            label.set_va(("center", "bottom", "top")[upright])
             box = label.get_window_extent()
             if not any(map(box.overlaps, others)) or (right, up) == PLACES_OF_NAMES[-1]:
                 break

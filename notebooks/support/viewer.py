@@ -1,6 +1,9 @@
 """The attention viewer of notebooks, whose script the translating page shares."""
 
+import base64
+import functools
 import json
+from pathlib import Path
 
 import anywidget
 import ipywidgets
@@ -8,11 +11,44 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import traitlets
+from matplotlib import font_manager
 
 from engine.attention_maps import translation_attention
-from notebooks.support.fonts import chinese_css
+from engine.fonts import CHINESE, chinese_font
 from notebooks.support.pictures import COLOURS, attention_heatmap, picture
 from utils import ROOT
+
+CJK_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
+    "Microsoft YaHei", "SimHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Noto Sans CJK JP",
+    "Arial Unicode MS",
+)  # fmt: skip
+
+
+def installed_font():
+    """The name of a font of the system's that can show Chinese, or None."""
+    fonts = font_manager.fontManager.ttflist
+    names = {font.name for font in fonts if Path(font.fname) != CHINESE}
+    return next((name for name in CJK_FONTS if name in names), None)
+
+
+@functools.cache
+def chinese_css():
+    """Style that lends a browser the characters of the box where the system has no Chinese font.
+
+    It is half a megabyte, for the viewer, what widgets write and what cells print; else nothing.
+    """
+    if installed_font():
+        return ""
+    known = ROOT / "data_small" / "model" / "vocabulary.tgt.json"
+    font = base64.b64encode(chinese_font(known.read_text(encoding="utf-8"))).decode()
+    return f"""
+        @font-face {{ font-family: Lent; src: url(data:font/woff;base64,{font}); }}
+        .attention-viewer, .jupyter-widgets, .widget-label {{
+            font-family: var(--jp-ui-font-family, sans-serif), Lent !important;
+        }}
+        .jp-OutputArea-output pre {{ font-family: var(--jp-code-font-family), Lent !important; }}
+    """
 
 
 class AttentionViewer(anywidget.AnyWidget):
