@@ -68,6 +68,11 @@ def digests():
     return {name: file_digest(DATA / name) for name in ("train.tsv", "dev.tsv")}
 
 
+def name_of(row):
+    """A name for the run of a row of settings."""
+    return "-".join(str(value).replace(" ", "_") for value in row.values())
+
+
 def pairs_of(split):
     """The pairs (source, target) of a split of the corpus."""
     return read_pairs(DATA / f"{split}.tsv")
@@ -78,7 +83,7 @@ def train_on(pairs, row, runs, config):
 
     Returns a `Translator` of the trained model, and its last dev loss.
     """
-    name = "-".join(str(value).replace(" ", "_") for value in row.values())
+    name = name_of(row)
     data = runs / f"data-{name}"
     data.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
