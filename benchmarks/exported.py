@@ -8,6 +8,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 from engine.corpus.pairs import read_tsv
@@ -26,15 +27,6 @@ def lines_of(folder, texts, beam_size):
     return subprocess.run(command, input=given, **options).stdout.splitlines()
 
 
-def report(name, size, translations, ours, references, config):
-    """One row of the table."""
-    scores = measure(translations, references, config.tgt)
-    equal = sum(one == other for one, other in zip(translations, ours))
-    scored = f"{name:22} {size:5.1f} MB  BLEU {scores['bleu']:5.2f}  chrF {scores['chrf']:5.2f}"
-    print(f"{scored}  equal {equal} of {len(ours)}", flush=True)
-    return scores
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, default=BOX)
@@ -42,21 +34,24 @@ def main():
     translator = Translator.load(run, device="cpu")
     texts, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
     with tempfile.TemporaryDirectory() as place:
+        folders = {}
+        for form, int8 in product(("ctranslate2", "onnx"), (False, True)):
+            name = form + " int8" * int8
+            folders[name] = Path(place) / name
+            export(run, folders[name], form, int8)
         for beam_size in (1, 4):
-            ours = translator.translate(list(texts), beam_size)
-            asked = references, translator.config
             print("greedy search" if beam_size == 1 else f"a beam of {beam_size}")
-            scores = report("Translator", 0, ours, ours, *asked)
-            for form in ("ctranslate2", "onnx"):
-                for int8 in (False, True):
-                    name = form + " int8" * int8
-                    folder = Path(place) / name
-                    if not folder.exists():
-                        export(run, folder, form, int8)
-                    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-                    report(name, size, lines_of(folder, texts, beam_size), ours, *asked)
-        print(scores["bleu_signature"])
-        print(scores["chrf_signature"])
+            ours = translator.translate(list(texts), beam_size)
+            written = {name: lines_of(folder, texts, beam_size) for name, folder in folders.items()}
+            for name, lines in {"Translator": ours, **written}.items():
+                scores = measure(lines, references, translator.config.tgt)
+                equal = sum(one == other for one, other in zip(lines, ours))
+                print(f"{name:22} BLEU {scores['bleu']:5.2f}  chrF {scores['chrf']:5.2f}", end="  ")
+                print(f"equal {equal} of {len(ours)}", flush=True)
+        for name, folder in folders.items():
+            size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+            print(f"{name:22} {size:5.1f} MB")
+        print(scores["bleu_signature"], scores["chrf_signature"], sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,19 +10,18 @@ Linux only.
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil  # Accelerate needs it
 
 from engine.corpus.pairs import read_tsv
 from engine.run_config import RunConfig
 from utils import ROOT
 
-CHUNK = 10_000  # pairs written at a time
 PREPARED = ROOT / "data_large" / "prepared"
 
 
@@ -32,31 +31,25 @@ def write_pairs(folder, count):
     A pair is three clauses, each the front of one sentence of data_small and the back of another:
     about 25 English words and 39 Chinese characters, and hardly a clause twice, as in real text.
     """
-    sentences = read_tsv(ROOT / "data_small", "train", RunConfig())
-    halves = [(cut(english.split()), cut(chinese)) for english, chinese in sentences]
+    pairs = read_tsv(ROOT / "data_small", "train", RunConfig())
+    sentences = [(english.split(), chinese) for english, chinese in pairs]
     folder.mkdir(parents=True, exist_ok=True)
-    random = np.random.default_rng(0)
+    draw = random.Random(0)
     for split, size in (("dev", 500), ("test", 500), ("train", count)):
         with open(folder / f"{split}.jsonl", "w", encoding="utf-8") as file:
-            for start in range(0, size, CHUNK):
-                rows = random.integers(len(halves), size=(min(CHUNK, size - start), 3, 2))
-                for row in rows.tolist():
-                    english, chinese = make_pair(row, halves)
-                    pair = {"english": english, "chinese": chinese}
-                    file.write(json.dumps(pair, ensure_ascii=False) + "\n")
+            for _ in range(size):
+                clauses = [make_clause(*draw.choices(sentences, k=2)) for _ in range(3)]
+                english, chinese = zip(*clauses)
+                pair = {"english": " ".join(english), "chinese": "".join(chinese)}
+                file.write(json.dumps(pair, ensure_ascii=False) + "\n")
 
 
-def cut(tokens):
-    """The front and the back half of a list or a string."""
-    return tokens[: len(tokens) // 2], tokens[len(tokens) // 2 :]
-
-
-def make_pair(clauses, halves):
-    """English and Chinese text of clauses, each (sentence of the front, sentence of the back)."""
-    english = " ".join(
-        " ".join(halves[front][0][0] + halves[back][0][1]) for front, back in clauses
+def make_clause(front, back):
+    """English and Chinese of the front half of one sentence and the back half of another."""
+    english, chinese = (
+        one[: len(one) // 2] + other[len(other) // 2 :] for one, other in zip(front, back)
     )
-    return english, "".join(halves[front][1][0] + halves[back][1][1] for front, back in clauses)
+    return " ".join(english), chinese
 
 
 def anonymous_memory(process):
