@@ -32,10 +32,10 @@ VOCABULARY = 32_000
 ROUNDS = 5
 
 
-def sentences(number=20_000):
+def sentences():
     """Random pairs of id lists as a data set holds them, and their lengths."""
     random = np.random.default_rng(0)
-    lengths = random.integers(10, 60, size=(number, 1)) + random.integers(0, 8, size=(number, 2))
+    lengths = random.integers(10, 60, size=(20_000, 1)) + random.integers(0, 8, size=(20_000, 2))
 
     def draw(length):
         return random.integers(EOS + 1, VOCABULARY, size=length).tolist()

@@ -57,10 +57,10 @@ def is_question(ids):
     return mark.cumsum(dim=1).bool() & ~mark & (ids != PAD)
 
 
-def train(reader, texts, answers, masked=True, steps=400):
-    """Trains a reader to score the answer highest at each question, on 64 texts a step."""
+def train(reader, texts, answers, masked=True):
+    """Trains a reader to score the answer highest at each question: 400 steps of 64 texts."""
     optimizer = torch.optim.Adam(reader.parameters(), lr=3e-3, fused=True)
-    for _ in range(steps):
+    for _ in range(400):
         rows = torch.randint(len(texts), (64,))
         scores = reader(texts[rows], masked)[is_question(texts[rows])]  # (questions, words)
         loss = cross_entropy(scores, answers[rows].flatten())

@@ -57,6 +57,12 @@ def encode_sentences(source, sentences):
     return pad_rows([[*source.encode(sentence), EOS] for sentence in sentences])
 
 
+def ids_of(translator, sentences):
+    """The same, where the translator's model is."""
+    device = next(translator.model.parameters()).device
+    return encode_sentences(translator.source, sentences).to(device)
+
+
 def word_ids(translator, thing):
     """The ids of `play` and of what is played, its last word."""
     ids = translator.source.vocabulary.ids
@@ -88,10 +94,9 @@ def blocked_masks(ids, play, played, masked=()):
 @torch.no_grad()
 def translate_masked(translator, thing, masked=()):
     """Greedy translations of the variants of `thing`, attention masked as in `blocked_masks`."""
-    model = translator.model
-    ids = encode_sentences(translator.source, variants(thing)).to(device_of(model))
+    ids = ids_of(translator, variants(thing))
     src_mask, cross_mask = blocked_masks(ids, *word_ids(translator, thing), masked)
-    return greedy_from_memory(translator, model.encode(ids, src_mask), cross_mask)
+    return greedy_from_memory(translator, translator.model.encode(ids, src_mask), cross_mask)
 
 
 @torch.no_grad()
@@ -106,10 +111,6 @@ def greedy_from_memory(translator, memory, cross_mask):
         if (text == EOS).any(dim=1).all():
             break
     return [translator.target.decode(row) for row in text[:, 1:].tolist()]
-
-
-def device_of(model):
-    return next(model.parameters()).device
 
 
 def zeroed(modules):
@@ -148,8 +149,7 @@ def memory_vectors(translator, sentences, word=None):
     ids = translator.source.vocabulary.ids
     vectors = []
     for start in range(0, len(sentences), 128):
-        src = encode_sentences(translator.source, sentences[start : start + 128])
-        src = src.to(device_of(translator.model))
+        src = ids_of(translator, sentences[start : start + 128])
         memory = translator.model.encode(src, padding_mask(src))
         vectors.append(memory[src != PAD if word is None else src == ids[word]])
     return torch.cat(vectors)
@@ -164,19 +164,16 @@ def transplant(translator, givers, takers, stage="memory"):
     """
     model = translator.model
     number = translator.source.vocabulary.ids["play"]
-    given, taken = (
-        encode_sentences(translator.source, sentences).to(device_of(model))
-        for sentences in (givers, takers)
-    )
+    given, taken = (ids_of(translator, sentences) for sentences in (givers, takers))
     vectors = encoder_vectors(model, given, padding_mask(given))[stage][given == number]
 
-    def replace_vectors(module, inputs, output):
+    def replace_vectors(name, output):
         output = output.clone()
         output[taken == number] = vectors
         return output
 
     mask = padding_mask(taken)
-    with encoder_stages(model)[stage].register_forward_hook(replace_vectors):
+    with hooked({stage: encoder_stages(model)[stage]}, replace_vectors):
         memory = model.encode(taken, mask)
     return greedy_from_memory(translator, memory, mask)
 
@@ -200,8 +197,8 @@ def before_token(translator, sentence, token):
         raise ValueError(f"{sentence!r} is translated {translation!r}, without {token!r}")
     written = translator.target.encode(translation)
     read = [BOS, *written[: written.index(number)]]
-    src = encode_sentences(translator.source, [sentence])[0].tolist()
-    return Batch.collate([(src, [*read, EOS])]).to(device_of(translator.model))
+    src = ids_of(translator, [sentence])
+    return Batch.collate([(src[0].tolist(), [*read, EOS])]).to(src.device)
 
 
 def word_attention(translator, sentence, translation, token):
@@ -326,10 +323,9 @@ def cross_attention_by_word(translator, batch, number):
     weights = maps["cross"][number - 1, 0, :, -1]  # (H, S)
     value = cross.split(cross.value(memory))[0]  # (H, S, d_k)
     output = cross.output.weight.unflatten(1, (cross.num_heads, -1))  # (D, H, d_k)
+    rows = torch.einsum("hs,hsd,ohd->so", weights, value, output)
     taken = {}
-    for token_id, row in zip(
-        batch.src[0].tolist(), torch.einsum("hs,hsd,ohd->so", weights, value, output)
-    ):
-        word = translator.source.vocabulary.name(token_id)
+    for token, row in zip(batch.src[0].tolist(), rows):
+        word = translator.source.vocabulary.name(token)
         taken[word] = taken.get(word, 0) + row
     return taken

@@ -8,7 +8,6 @@ from pathlib import Path
 import anywidget
 import ipywidgets
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 import traitlets
 from matplotlib import font_manager
@@ -56,7 +55,7 @@ class AttentionViewer(anywidget.AnyWidget):
 
     `maps` is {kind: (weights (layers, H, Tq, Tk), Tq query words, Tk key words)}; `kind`, `layer`
     (from 1) and `head` (from 1; 0: the mean of all) say what is shown. Where nothing runs, as in a
-    saved notebook, a heatmap stands for it, whose title begins with `note`.
+    saved notebook, a heatmap stands for it.
     """
 
     _esm = ROOT / "engine" / "export" / "page" / "attention_viewer.js"
@@ -66,8 +65,7 @@ class AttentionViewer(anywidget.AnyWidget):
     layer = traitlets.Int(1).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, maps, note="", **chosen):
-        self.note = note
+    def __init__(self, maps, **chosen):
         super().__init__(maps=self.prepared(maps), **{"kind": next(iter(maps)), **chosen})
 
     @staticmethod
@@ -75,7 +73,7 @@ class AttentionViewer(anywidget.AnyWidget):
         """The maps as the browser wants them: lists, rounded, and the colour of the kind."""
         return {
             kind: {
-                "weights": np.round(torch.as_tensor(weights).cpu().double().numpy(), 3).tolist(),
+                "weights": torch.as_tensor(weights).cpu().double().round(decimals=3).tolist(),
                 "queries": list(queries),
                 "keys": list(keys),
                 "colour": COLOURS[kind],
@@ -86,7 +84,7 @@ class AttentionViewer(anywidget.AnyWidget):
     def title(self):
         """Which weights are shown."""
         shown_head = f"head {self.head}" if self.head else "mean of the heads"
-        return f"{self.note}{self.kind}, layer {self.layer}, {shown_head}"
+        return f"{self.kind}, layer {self.layer}, {shown_head}"
 
     def __repr__(self):
         return f"AttentionViewer: {self.title()}"
