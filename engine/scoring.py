@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -41,13 +42,18 @@ def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None, read=read_ts
         raise InputError("--alpha auto keeps what it chooses with a run: give --run")
     if split == "dev" and alpha == "auto":
         raise InputError("--alpha auto chooses on dev: a score on dev would be chosen, too")
+    made = made_with(run) if alpha == "auto" else None
     translator = Translator.load(run)
     scores = {}
     translations = {}
     pairs = read(data, split, translator.config)
     if alpha == "auto":
         alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
-        write_json(Path(run) / "search.json", asdict(Search(alpha, search_digest())))
+        if made_with(run) == made:
+            write_json(Path(run) / "search.json", asdict(Search(alpha, search_digest())))
+        else:
+            wrong = "its weights have changed while alpha was chosen"
+            print(f"{run}: {wrong}: {alpha} is used now and not kept", file=sys.stderr)
     sources, references = (list(side) for side in zip(*pairs))
     for name, size in {"greedy": 1, **({"beam": beam_size} if beam_size > 1 else {})}.items():
         began = time.perf_counter()

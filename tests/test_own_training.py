@@ -10,7 +10,15 @@ from conftest import TINY, read_records
 from torch import nn
 
 import train
-from engine import definitions, loading, pretrained, run_config, run_folder, training_run
+from engine import (
+    definitions,
+    loading,
+    pretrained,
+    run_config,
+    run_folder,
+    scoring,
+    training_run,
+)
 from engine.checkpoints import (
     Progress,
     check_schedule,
@@ -237,6 +245,18 @@ def test_scores_and_alphas_belong_to_settings_and_searches(
     monkeypatch.setattr(run_folder, "search_digest", lambda: "another")
     assert RunFolder(tmp_path).alpha(1.4) == 1.4
     assert "Choose again: --alpha auto" in capsys.readouterr().err
+
+
+def test_an_alpha_that_was_chosen_for_weights_of_before_is_not_kept(
+    monkeypatch, finished_run, small_data, tmp_path, capsys
+):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    made = iter(["before", "after"])
+    monkeypatch.setattr(scoring, "made_with", lambda _: next(made))
+    monkeypatch.setattr(scoring, "choose_alpha", lambda *_: 0.6)
+    scoring.score(run, small_data, "test", 2, "auto")
+    assert not (run / "search.json").exists()
+    assert "0.6 is used now and not kept" in capsys.readouterr().err
 
 
 def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, capsys):
