@@ -68,14 +68,29 @@ WRONG = {
     ("16", 2): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
 }  # fmt: skip
 
+# and answers that look right
+SECOND = {
+    ("11", 2): ("(2 * len(encoder.layers)) ** -0.5", "0.25", "with 2 layers it is 1/√4"),
+    ("12", 2): ("chosen = number == low",
+                "chosen = (sure >= low / 10) & (sure <= (low + 1) / 10)", "one bin, not to two"),
+    ("13", 1): ("[*ids, EOS] for ids in sentences])",
+                "[*ids, EOS] for ids in sentences]).float()", "torch.long"),
+    ("14", 2): (" + 1e-9)", ")", "unless ε is added"),
+}  # fmt: skip
+
 
 @pytest.fixture(params=WRONG, ids=lambda key: f"{key[0]}-{key[1]}")
 def exercise(request):
-    notebook, number = request.param
+    return read_exercise(request.param)
+
+
+def read_exercise(key):
+    """The key, what runs before the exercise, and its hole, check and solution."""
+    notebook, number = key
     path = NOTEBOOKS[int(notebook)]
     cells = grading.other_cells(nbformat.read(path, as_version=4).cells)
     names = verdicts.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
-    return request.param, names, exercises(path)[number - 1]
+    return key, names, exercises(path)[number - 1]
 
 
 def answer(names, code, check, capsys):
@@ -104,6 +119,14 @@ def test_hole_error_solution_and_wrong_answer_are_told_apart(exercise, capsys):
     printed = answer(names, solution.replace(part, mistake), check, capsys)
     assert printed.startswith(f"{name}: not yet. ")
     assert hint in printed
+
+
+@pytest.mark.parametrize("key", SECOND)
+def test_an_answer_that_looks_right_is_told_apart(key, capsys):
+    _, names, (_, check, solution) = read_exercise(key)
+    part, mistake, hint = SECOND[key]
+    assert solution.count(part) == 1
+    assert hint in answer(names, solution.replace(part, mistake), check, capsys)
 
 
 def test_every_assert_of_a_check_says_what_is_wrong():
