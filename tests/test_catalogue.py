@@ -362,3 +362,10 @@ def test_a_copy_says_how_many_blocks_stay_english(monkeypatch, tmp_path, capsys)
     monkeypatch.setattr(catalogue, "check", lambda _: ([], ["05_layer_norm: A: not translated"]))
     assert student.main([str(tmp_path / "x"), "--language", "zh_CN"]) == 0
     assert "1 blocks stay English, as 05_layer_norm" in capsys.readouterr().err
+
+
+def test_a_solution_that_is_not_translated_begins_as_one():
+    text = "<details><summary>Solution</summary>\n\nSome words.\n\n</details>"
+    shown = catalogue.translated(text, {})
+    assert shown.startswith("<details><summary>") and shown.endswith("\n\n</details>")
+    assert shown.count(catalogue.UNTRANSLATED.strip()) == 2

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nbformat
 import pages as program
@@ -231,6 +232,26 @@ def test_each_character_is_in_a_font_that_ships(site, pages):
             assert not lacking, (name, lacking, text[:40])
     viewer = set((site / "zh/viewer.js").read_text(encoding="utf-8"))
     assert {sign for sign in viewer if sign > "\u2e80"} <= fonts["zh/fonts/cjk.woff"]
+
+
+@pytest.mark.parametrize(
+    "edit, words",
+    [
+        (lambda text: "<<<<<<< HEAD\n" + text, "05_layer_norm.ipynb: Notebook does not appear"),
+        (lambda text: text.replace("Reading: ", "Read: "), "05_layer_norm.ipynb: no line with"),
+    ],
+)
+def test_a_lesson_that_cannot_be_shown_is_named(monkeypatch, tmp_path, edit, words):
+    lesson = ROOT / "notebooks" / NOTEBOOKS[5].name
+    read = Path.read_text
+
+    def edited(path, *rest, **options):
+        text = read(path, *rest, **options)
+        return edit(text) if path == lesson else text
+
+    monkeypatch.setattr(Path, "read_text", edited)
+    with pytest.raises(InputError, match=re.escape(words)):
+        program.write_lessons(tmp_path, True, program.Edition("en", "English"))
 
 
 @pytest.fixture

@@ -252,9 +252,15 @@ UNTRANSLATED = "<!-- not translated yet -->\n"
 def translated(text, words):
     """A Markdown text with its blocks in the other language, or as they are, and marked."""
     return "\n\n".join(
-        words.get(block, UNTRANSLATED + block) if is_message(block) else block
-        for block in blocks(text)
+        words.get(block, as_it_is(block)) if is_message(block) else block for block in blocks(text)
     )
+
+
+def as_it_is(block):
+    """A block that is not translated, marked; a solution still begins as one."""
+    if block.startswith("<details>"):
+        return f"{block}\n{UNTRANSLATED[:-1]}"
+    return UNTRANSLATED + block
 
 
 def in_language(language, name, text):

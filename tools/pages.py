@@ -16,10 +16,16 @@ import shutil
 import sys
 import tempfile
 import textwrap
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import InputError, run_command  # first: Ctrl-C is one line from here
+from engine.errors import InputError, run_command
+
+if __name__ == "__main__":
+    from engine.startup import print_error
+
+    sys.excepthook = print_error  # before nbformat, which takes a moment: Ctrl-C is one line
 
 # isort: split
 import nbformat
@@ -34,6 +40,7 @@ from pages_search import search_index
 from pages_text import Renderer, with_chinese_marked
 from student import without_solutions
 
+from engine.definitions import lessons
 from engine.export.page_form import export_page
 from engine.files import at_home, file_digest
 from engine.run_folder import BOX
@@ -67,7 +74,8 @@ class Page:
     @property
     def description(self):
         """What a search engine shows: the question that a lesson answers, how the page begins."""
-        begins = next(text for text in blocks(self.cells[0].source) if text[0] not in "#[")
+        texts = (text for text in blocks(self.cells[0].source) if text[0] not in "#[")
+        begins = next(texts, "")
         begins = re.split(" Reading: |阅读：", re.sub(r"\[(.*?)\]\(.*?\)|[*`]", r"\1", begins))[0]
         return textwrap.shorten(f"{self.facts.get('question', '')} {begins}", 250, placeholder=" …")
 
@@ -85,14 +93,26 @@ def read_lesson(path, solutions, edition):
     return notebook, without_solutions(name, text)
 
 
+@contextmanager
+def named(path):
+    """What cannot be shown of a file is told in one line that names it."""
+    try:
+        yield
+    except (InputError, OSError, ValueError, LookupError, StopIteration) as error:
+        what = str(error) or type(error).__name__
+        hint = "A lesson begins with title, question and minutes; pictures are files of the course"
+        raise InputError(f"{path.relative_to(ROOT)}: {what}. {hint}") from error
+
+
 def write_lessons(folder, solutions, edition):
     """Writes the lessons as files that pages offer. Returns their pages."""
     (folder / "notebooks").mkdir(parents=True)
     pages = []
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        notebook, text = read_lesson(path, solutions, edition)
+    for path in lessons():
+        with named(path):
+            notebook, text = read_lesson(path, solutions, edition)
+            pages.append(Page(path, f"{path.stem}.html", notebook.cells, facts_of(notebook)))
         (folder / "notebooks" / path.name).write_text(text, encoding="utf-8", newline="\n")
-        pages.append(Page(path, f"{path.stem}.html", notebook.cells, facts_of(notebook)))
     for before, after in itertools.pairwise(pages):
         before.following, after.previous = after, before
     return pages
@@ -107,20 +127,22 @@ def read_readme(name, edition):
 
 def write_edition(folder, edition, solutions, address):
     """Writes the site in a language to a new folder."""
-    lessons = write_lessons(folder, solutions, edition)
+    course = write_lessons(folder, solutions, edition)
     readmes = [Page(ROOT / name, file, [read_readme(name, edition)])
                for name, file in READMES.items()]  # fmt: skip
-    index = Page(ROOT / "README.md", "index.html", readmes[0].cells, following=lessons[0])
-    edition.files = {page.source: page.file for page in lessons + readmes}
-    about = {"edition": edition, "address": address, "lessons": lessons, "course": index.title}
+    pages = course + readmes
+    index = Page(ROOT / "README.md", "index.html", readmes[0].cells, following=course[0])
+    edition.files = {page.source: page.file for page in pages}
+    about = {"edition": edition, "address": address, "lessons": course, "course": index.title}
     templates = Environment(loader=FileSystemLoader(TOOLS), autoescape=True, trim_blocks=True)
     templates.globals["_"] = edition.word
     template = templates.get_template("pages.html.j2")
-    written = {
-        page.file: template.render(about, page=page, show=Renderer(page, edition))
-        for page in lessons + readmes
-    }
-    (folder / "search.js").write_text(search_index(lessons + readmes, written), encoding="utf-8")
+    written = {}
+    for page in pages:
+        with named(page.source):
+            show = Renderer(page, edition)
+            written[page.file] = template.render(about, page=page, show=show)
+    (folder / "search.js").write_text(search_index(pages, written), encoding="utf-8")
 
     show = Renderer(index, edition)
     commands = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Two commands\n")[2]
@@ -129,7 +151,7 @@ def write_edition(folder, edition, solutions, address):
         page=index,
         readmes=readmes,
         alt=re.search(r"!\[(.*)\]\(.*attention", index.cells[0].source)[1],
-        map=series_map([page.file for page in lessons], edition.word),
+        map=series_map([page.file for page in course], edition.word),
         install=show.markdown(edition.text("README.md", commands.partition("\n## ")[0])),
     )
     write_files(folder, edition, written)

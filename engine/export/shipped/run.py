@@ -97,7 +97,8 @@ def main():
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:
-        print(f"error: {error}. Try: pip install {error.name}", file=sys.stderr)
+        hint = "Export the folder again" if error.name == "runtime" else f"pip install {error.name}"
+        print(f"error: {error}. Try: {hint}", file=sys.stderr)
         return 2
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
