@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from engine.plain_text import CONTROL
 # all but the last as `utils.check` says them
 RESULTS = ("right", "not yet", "not filled yet", "not graded")
 SIGNS = dict(zip(RESULTS, "+-.?"))  # of a result in the table of the class
+LEGEND = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
 STYLE = """<!doctype html><meta charset="utf-8"><title>The class</title>
 <style>td, th { padding: 0 .4em; text-align: center } table { border-collapse: collapse }
 tr { border-top: 1px solid #ccc }</style>"""
@@ -116,21 +118,25 @@ def names_of(folders):
     return names if len(set(names)) == len(names) else folders
 
 
+def by_student(grades):
+    """{name of a copy: its grades}, of which all copies have as many."""
+    students = {}
+    for one in grades:
+        students.setdefault(one.folder, []).append(one)
+    return students
+
+
 def html_table(grades):
     """The class as a page: a row for each student, a column for each exercise."""
-    columns = list(dict.fromkeys((one.notebook, one.exercise) for one in grades))
-    rows = {}
-    for one in grades:
-        rows.setdefault(one.folder, {})[one.notebook, one.exercise] = one
-    head = "".join(f"<th>{notebook[:2]}.{number}" for notebook, number in columns)
+    students = by_student(grades)
+    first, *_ = students.values()
+    head = "".join(f"<th>{one.notebook[:2]}.{one.exercise}" for one in first)
     lines = [STYLE, f"<table><tr><th>{head}<th>right"]
-    for name, results in rows.items():
-        cells = [results[column] for column in columns]
-        right = sum(one.result == "right" for one in cells)
-        signs = "".join(f'<td title="{html.escape(one.hint)}">{SIGNS[one.result]}' for one in cells)
+    for name, own in students.items():
+        signs = "".join(f'<td title="{html.escape(one.hint)}">{SIGNS[one.result]}' for one in own)
+        right = sum(one.result == "right" for one in own)
         lines.append(f"<tr><th>{html.escape(name)}{signs}<td>{right}")
-    legend = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
-    return "\n".join([*lines, f"</table><p>{legend}; point at a sign for the hint"])
+    return "\n".join([*lines, f"</table><p>{LEGEND}; point at a sign for the hint"])
 
 
 def csv_table(grades):
@@ -155,18 +161,16 @@ def grade_all(folders, notebooks):
 
 def print_class(grades):
     """Prints a class: a line for each student, what was right, and which exercises were missed."""
-    students = {}
-    for one in grades:
-        students.setdefault(one.folder, {}).setdefault(one.notebook[:2], []).append(one.result)
+    students = by_student(grades)
     each = len(grades) // len(students)
-    signs = ", ".join(f"{sign} {result}" for result, sign in SIGNS.items())
-    print(f"The class: {len(students)} students, {each} exercises ({signs})")
+    print(f"The class: {len(students)} students, {each} exercises ({LEGEND})")
     width = max(map(len, students))
-    for name, notebooks in students.items():
-        rows = [f"{number} {''.join(map(SIGNS.get, row))}" for number, row in notebooks.items()]
-        print(f"  {name:{width}}  {'  '.join(rows)}")
-    solved = Counter(one.folder for one in grades if one.result == "right")
-    right = sorted(solved[name] for name in students)
+    for name, own in students.items():
+        print(f"  {name:{width}}", end="")
+        for notebook, results in groupby(own, lambda one: one.notebook[:2]):
+            print(f"  {notebook} {''.join(SIGNS[one.result] for one in results)}", end="")
+        print()
+    right = sorted(sum(one.result == "right" for one in own) for own in students.values())
     least, middle, most = right[0], right[len(right) // 2], right[-1]
     print(f"Right: {sum(right)} of {len(grades)}; a student {least} to {most}, the middle {middle}")
     hints = {}
@@ -182,9 +186,8 @@ def print_class(grades):
 
 def read_options(arguments):
     """The command line's options; argparse ends the program where one is wrong."""
-    parser = argparse.ArgumentParser(
-        "grade.py", description="Grades filled copies of the course with the checks of this one."
-    )
+    purpose = "Grades filled copies of the course with the checks of this one."
+    parser = argparse.ArgumentParser("grade.py", description=purpose)
     meaning = "a filled copy: it holds notebooks/"
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help=meaning)
     meaning = "write the grades to this .csv or .html, too"
