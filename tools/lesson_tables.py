@@ -30,8 +30,8 @@ def facts_of(notebook):
     asked, times = ASKED.search(head), TIMES.search(head)
     if not (asked and times):
         raise ValueError("no line with its question, or none with minutes to read and time to run")
-    question, (read, run) = asked[1], times.groups()
-    return {"question": question[0].upper() + question[1:], "read": read, "run": run}
+    question = asked[1][0].upper() + asked[1][1:]
+    return {"question": question, "read": times[1], "run": times[2]}
 
 
 def with_facts(file, text, lessons):
