@@ -81,7 +81,8 @@ class Renderer(IPythonRenderer):
         if "viewer" in about:  # what the attention viewer shows in its place
             maps = about["viewer"].replace("<", r"\u003c")
             shown += f'<script type="application/json">{maps}</script>'
-        caption = f"<figcaption>{self.edition.word('Figure')} {number}</figcaption>"
+        figure = self.edition.word("Figure")
+        caption = f"<figcaption>{figure} {number}</figcaption>"
         return Markup(f'<figure id="figure-{number}">{shown}{caption}</figure>')
 
     def inline_math(self, body):
