@@ -305,6 +305,7 @@ def course(tmp_path, monkeypatch):
     def write(code, files):
         cell = {"cell_type": "code", "source": f"#| export\n{code}", "metadata": {}, "outputs": []}
         lesson.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+        (lesson.parent / "00_setup.ipynb").write_text('{"cells": []}', encoding="utf-8")
         for name, text in files.items():
             path = tmp_path / f"{name}.py"
             path.parent.mkdir(exist_ok=True)
