@@ -244,12 +244,15 @@ class LiveCurves:
 
     def __init__(self, max_grad_norm):
         self.max_grad_norm = max_grad_norm
-        self.shown = display({}, raw=True, display_id=True)
+        self.shown = None
 
     def __call__(self, records):
         figure = training_curves(records, self.max_grad_norm)[0].figure
         data, about = picture(figure, self.ALT)
-        self.shown.update(data, metadata=about, raw=True)
         plt.close(figure)
+        if self.shown:
+            self.shown.update(data, metadata=about, raw=True)
+        else:
+            self.shown = display(data, metadata=about, raw=True, display_id=True)
         if "samples" in records[-1]:
             print(records[-1]["step"], *(text for _, text in records[-1]["samples"]), sep="  ")
