@@ -92,7 +92,7 @@ def cut_figure(rows, heads):
     owner = torch.arange(3).repeat_interleave(2).repeat(2, 1)
     colours = ListedColormap(["#8DBFE3", "#F0E442", "#DDA0C4"])
     axes = plt.subplots(1, 4, figsize=(10, 1.9), width_ratios=[3, 1, 1, 1])[1]
-    pictures = [(rows, owner, "view: (T, H, d_k)")]
+    pictures = [(rows, owner, "unflatten: (T, H, d_k)")]
     pictures += [(heads[h], torch.full((2, 2), h), f"head {h}: (T, d_k)") for h in range(3)]
     for axis, (values, groups, title) in zip(axes, pictures):
         axis.imshow(groups, cmap=colours, vmin=0, vmax=2, aspect="auto")
