@@ -107,7 +107,7 @@ def attention_heatmap(weights, rows, columns, title, axis=None):
     if axis is None:
         size = (1.8 + 0.42 * len(columns), 1.4 + 0.42 * len(rows))
         axis = plt.subplots(figsize=size)[1]
-    image = axis.imshow(weights, vmin=0, vmax=1, aspect="auto")
+    image = axis.imshow(torch.as_tensor(weights).numpy(), vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(rows)), rows)
     axis.set(title=title, xlabel="key", ylabel="query")
@@ -119,7 +119,7 @@ def attention_heatmap(weights, rows, columns, title, axis=None):
 def mask_figure(mask, rows, columns, title, axis, colour):
     """A boolean mask (len(rows), len(columns)): True, may attend, in the colour of who looks."""
     hues = ListedColormap(["#EEEEEE", COLOURS[colour]])
-    axis.imshow(mask, vmin=0, vmax=1, aspect="auto", cmap=hues)
+    axis.imshow(torch.as_tensor(mask).numpy(), vmin=0, vmax=1, aspect="auto", cmap=hues)
     axis.set_xticks(range(len(columns)), columns)
     axis.set_yticks(range(len(rows)), rows)
     axis.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
