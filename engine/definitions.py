@@ -274,6 +274,13 @@ def changed_names(numbers):
     return names
 
 
+@functools.lru_cache(maxsize=64)
+def exported_names(path, modified):
+    """The names that a lesson defines. Kept while its file is as `modified`: each batch asks."""
+    tree = ast.parse(notebook_source(path))
+    return [name for node in tree.body for name in defined_names(node)]
+
+
 def patches(path):
     """{name: file} of a lesson's definitions that run code of another file of a reader's own.
 
@@ -282,9 +289,9 @@ def patches(path):
     module = vars(sys.modules.get(f"notebooks.{path.stem[3:]}", object))
     if module.get("__file__") != str(path):
         return {}
-    names = ast.parse(notebook_source(path)).body
     files = {}
-    for name in [name for node in names for name in defined_names(node) if name in module]:
+    names = exported_names(path, path.stat().st_mtime_ns)
+    for name in [name for name in names if name in module]:
         members = vars(module[name]) if isinstance(module[name], type) else {name: module[name]}
         for member in members.values():
             member = getattr(member, "__func__", getattr(member, "fget", member))

@@ -4,7 +4,7 @@ from conftest import TINY, random_batch, random_items, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import wrapped_loss
+from engine import definitions, wrapped_loss
 from engine.corpus.pairs import load_data
 from engine.errors import InputError
 from engine.wrapped_loss import WrappedLoss
@@ -85,6 +85,13 @@ def test_an_edited_loss_is_computed_as_a_whole_whatever_the_batch(monkeypatch):
     assert loss(batch)[0] != "edited"
     monkeypatch.setattr(BatchLoss, "forward", lambda self, batch: ("edited", 1))
     assert loss(batch)[0] == "edited"
+
+
+def test_a_second_batch_reads_no_lesson(monkeypatch):
+    loss = WrappedLoss(random_model(0), LabelSmoothing(0.1), TINY)
+    loss(random_batch(0, [5], [6]))
+    monkeypatch.setattr(definitions, "notebook_source", lambda path: pytest.fail(f"reads {path}"))
+    loss(random_batch(1, [5], [6]))
 
 
 def test_never_more_logits_than_those_of_some_places(monkeypatch):
