@@ -28,7 +28,7 @@ def logits_figure(logits):
     """Lesson 11: how often logits of each size occur, {name: logits of any shape}, on one scale."""
     axes = plt.subplots(1, len(logits), figsize=(9, 2.6), sharex=True, sharey=True)[1]
     for axis, (name, values) in zip(axes, logits.items()):
-        axis.hist(values.flatten().numpy(), bins=60, range=(-45, 45), color=COLOURS["right"])
+        axis.hist(values.flatten().numpy(), bins=60, range=(-45, 115), color=COLOURS["right"])
         axis.set(title=name, xlabel="logit", yscale="log")
     axes[0].set_ylabel("how many")
 
@@ -171,17 +171,6 @@ def verbs_figure():
     figure.supxlabel("step")
     figure.supylabel("right of 24")
     return study
-
-
-def half_learned(study):
-    """For each seed the step at which 12 of 24 verbs are right for the first time, by thing."""
-    return {
-        row["seed"]: {
-            thing: next(int(step) for step, at in row["steps"].items() if at["verbs"][thing] >= 12)
-            for thing in THINGS
-        }
-        for row in sorted(study["rows"], key=lambda row: row["seed"])
-    }
 
 
 def tree_figure(tree, winner, greedy_way, penalised):
