@@ -25,7 +25,7 @@ SHORTER = {
         ("train_small(resumed, 50)", "train_small(resumed, 15)"),
         ("assert dev_loss < 5.5", "assert dev_loss < 8"),
         # tensors of the simulated device cannot be pickled
-        ('torch.save(states, checkpoints / f"step-{self.step}.pt")', "keep(self.step, states)"),
+        ('torch.save(states, checkpoints / f"step-{step}.pt")', "keep(step, states)"),
         ('torch.load(checkpoints / "step-50.pt", weights_only=True)', "kept_states[15]"),
         ("log, snapshots, epochs = [], [], 14", "log, snapshots, epochs = [], [], 4"),
         ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
