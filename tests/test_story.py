@@ -34,7 +34,6 @@ from notebooks.support.story import (
     encoder_vectors,
     greedy_from_memory,
     logit_attribution,
-    logit_lens,
     memory_vectors,
     translate_masked,
     transplant,
@@ -273,20 +272,6 @@ def test_a_moved_vector_is_all_that_changes_in_the_memory(random_translator):
 
 
 # the parts
-
-
-def test_behind_the_last_sublayer_the_lens_shows_what_is_written(random_translator):
-    sentence = variants("chess")[0]
-    tokens = random_translator.translate([sentence], beam_size=1)[0][0] + "打"
-    lens = logit_lens(random_translator, sentence, tokens)
-    parts = ("self-attention", "cross-attention", "feed-forward")
-    assert list(lens) == ["embedding", *(f"{part} {n}" for n in (1, 2) for part in parts)]
-    src = encode_sentences(random_translator.source, [sentence])
-    with torch.no_grad():
-        logits = random_translator.model(src, torch.tensor([[BOS]]), padding_mask(src), None)
-    ids = [random_translator.target.encode(token)[0] for token in tokens]
-    expected = logits[0, -1].softmax(dim=-1)[ids]
-    assert lens["feed-forward 2"] == pytest.approx(expected.tolist())
 
 
 def test_the_attribution_sums_to_the_difference_of_the_logits(random_translator):

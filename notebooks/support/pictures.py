@@ -160,18 +160,17 @@ ATTENDING = [("others", "object"), ("play", "object"), ("decoder", "object"), ("
 ALWAYS_OPEN = ("decoder", "others")
 
 
-def attention_masked(axis, masked, names, widths=None):
+def attention_masked(axis, masked, names):
     """Draws between which words attention is masked, red, and where it is open, grey.
 
-    An arrow leads from what is attended to, to who attends. `names` are those of PLACES. `widths`
-    may have the pairs that are drawn, and how thick each open arrow is.
+    An arrow leads from what is attended to, to who attends. `names` are those of PLACES.
     """
-    for who, whom in widths or [*ATTENDING, ALWAYS_OPEN]:
+    for who, whom in [*ATTENDING, ALWAYS_OPEN]:
         shut = (who, whom) in masked
         shrink = (8, 10) if who == "decoder" else (20, 24)
         if (who, whom) == ALWAYS_OPEN:  # it comes from the side of both words
             shrink = (26, 38)
-        style = dict(color="#777777", lw=widths[who, whom] if widths else 1.2)
+        style = dict(color="#777777", lw=1.2)
         if shut:
             style = dict(color=COLOURS["wrong"], lw=1.6, linestyle=":")
         arrow(axis, PLACES[whom], PLACES[who], shrinkA=shrink[0], shrinkB=shrink[1], **style)

@@ -243,42 +243,6 @@ def decoder_vectors(model, batch):
 
 
 @torch.no_grad()
-def logit_lens(translator, sentence, tokens):
-    """What the model would write at each stage, where it writes the first of `tokens`.
-
-    For each stage of `decoder_vectors` the probabilities of the tokens, if the vector went to the
-    last norm and the generator at once (nostalgebraist 2020).
-    """
-    model = translator.model
-    ids = [translator.target.encode(token)[0] for token in tokens]
-    vectors = decoder_vectors(model, before_token(translator, sentence, tokens[0]))
-    return {
-        stage: model.generator(model.decoder.norm(vector)).softmax(dim=-1)[ids].tolist()
-        for stage, vector in vectors.items()
-    }
-
-
-@torch.no_grad()
-def verb_probability(translator, thing, masked=()):
-    """The mean probability of the verb of `thing`, in the variants that are translated with it.
-
-    At the place where the translation writes the verb, attention masked as in `blocked_masks`.
-    """
-    model = translator.model
-    verb = THINGS[thing][0]
-    texts = translator.translate(variants(thing), beam_size=1)
-    probabilities = []
-    for sentence in (one for one, text in zip(variants(thing), texts) if verb in text):
-        batch = before_token(translator, sentence, verb)
-        src_mask, cross_mask = blocked_masks(batch.src, *word_ids(translator, thing), masked)
-        memory = model.encode(batch.src, src_mask)
-        hidden = model.decode(batch.tgt_in, memory, cross_mask, batch.tgt_mask)
-        number = translator.target.encode(verb)[0]
-        probabilities.append(model.generator(hidden[0, -1]).softmax(dim=-1)[number].item())
-    return sum(probabilities) / len(probabilities)
-
-
-@torch.no_grad()
 def logit_attribution(translator, sentence, one, other):
     """What every part of the decoder adds to the logit of `one` minus that of `other`: {part: it}.
 
