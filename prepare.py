@@ -28,15 +28,13 @@ class PrepareCommand:
     # preset, as train.py's; every option below changes one of its settings
     config: str = "small"
     start: Path | None = None  # with the tokenizers of this run, for train.py --start
-    # processes; by default as many as there are processors, at most 4; never more than there are
-    workers: int | None = None
 
 
 def prepare_command(argv):
     """Parses, prepares, and prints where the result is."""
     command = parse_command(PrepareCommand, argv, "prepare.py", preset="small")
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
-    folder = prepare(command.data, command.settings, command.workers, tokenizers=tokenizers)
+    folder = prepare(command.data, command.settings, tokenizers=tokenizers)
     print(f"prepared in {folder}")
     if not needs_preparing(command.data, command.settings):
         hint = "As train.tsv.gz they are cleaned and prepared"

@@ -3,26 +3,21 @@
 
 Writes synthetic pairs to DIR as train.jsonl, dev.jsonl and test.jsonl in the format of
 translation2019zh, prepares them with `python prepare.py`, whose bars say how long each stage took,
-and prints seconds, the highest sum of anonymous memory over all processes, and bytes on the disk.
-Linux only.
+and prints seconds and the highest memory. Linux only.
 """
 
 import argparse
 import json
-import os
 import random
+import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil  # Accelerate needs it
-
 from engine.corpus.pairs import read_tsv
 from engine.run_config import RunConfig
 from utils import ROOT
-
-PREPARED = ROOT / "data_large" / "prepared"
 
 
 def write_pairs(folder, count):
@@ -52,37 +47,11 @@ def make_clause(front, back):
     return " ".join(english), chinese
 
 
-def anonymous_memory(process):
-    """Bytes of anonymous memory of a process and all that it has started."""
-    total = 0
-    for one in [process, *process.children(recursive=True)]:
-        try:
-            held = one.memory_info()
-        except psutil.NoSuchProcess:  # ended meanwhile
-            continue
-        total += held.rss - held.shared
-    return total
-
-
-def disk_used():
-    """Bytes of all files below the prepared data."""
-    done = subprocess.run(["du", "-sb", PREPARED], capture_output=True, text=True)
-    return int(done.stdout.split()[0]) if done.stdout else 0
-
-
 def run_prepare(options):
-    """One run of the command: seconds, peak of memory, peak of bytes written."""
-    before = disk_used()
-    memory = disk = 0
+    """Runs the command once. Returns the seconds that it took."""
     began = time.perf_counter()
-    process = psutil.Popen([sys.executable, "prepare.py", *options], cwd=ROOT)
-    while process.poll() is None:
-        memory = max(memory, anonymous_memory(process))
-        disk = max(disk, disk_used() - before)
-        time.sleep(0.2)
-    if process.returncode:
-        raise SystemExit(f"prepare.py ended with status {process.returncode}")
-    return time.perf_counter() - began, memory, disk
+    subprocess.run([sys.executable, "prepare.py", *options], cwd=ROOT, check=True)
+    return time.perf_counter() - began
 
 
 def main():
@@ -91,17 +60,14 @@ def main():
     parser.add_argument("--pairs", type=int, default=5_200_000)
     parser.add_argument("--folder", type=Path, required=True, help="where the pairs are written")
     parser.add_argument("--config", default="base")
-    parser.add_argument("--workers", default=str(min(4, os.cpu_count())))
     given = parser.parse_args()
     write_pairs(given.folder, given.pairs)
-    before = disk_used()
-    options = ["--data", str(given.folder), "--config", given.config, "--workers", given.workers]
-    seconds, memory, disk = run_prepare(options)
-    kept = disk_used() - before
-    again, *_ = run_prepare(options)
+    options = ["--data", str(given.folder), "--config", given.config]
+    seconds = run_prepare(options)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # Linux counts KiB
     speed = given.pairs / seconds
-    print(f"{seconds:.0f} s, {speed:,.0f} pairs a second; done already: {again:.1f} s")
-    print(f"memory {memory / 2**30:.2f} GiB, disk {disk / 2**30:.2f}, then {kept / 2**30:.2f} GiB")
+    print(f"{seconds:.0f} s, {speed:,.0f} pairs a second, {memory:.2f} GiB of memory")
+    print(f"done already: {run_prepare(options):.1f} s")
 
 
 if __name__ == "__main__":

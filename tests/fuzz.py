@@ -71,7 +71,7 @@ def make_folders(base):
         (base / "lines" / f"{split}.jsonl").write_text(text, encoding="utf-8")
         parquet.write_table(pa.Table.from_pylist(rows), base / "columns" / f"{split}.parquet")
     config = replace(RunConfig.preset("tiny"), **SETTINGS)
-    engine.corpus.prepare.prepare(base / "lines", config, 1, base / "prepared")
+    engine.corpus.prepare.prepare(base / "lines", config, base / "prepared")
     run_training(data, config, run)
     shutil.rmtree(run / "checkpoints" / "step-2")
     (base / "outside").mkdir()
@@ -309,6 +309,5 @@ if __name__ == "__main__":
     given_options = parser.parse_args()
     warnings.filterwarnings("ignore", category=HypothesisWarning)
     torch.set_num_threads(1)
-    os.cpu_count = lambda: 1  # as many processes prepare data
     tqdm.monitor_interval = 0  # no thread of its own
     fuzz(given_options.examples, given_options.seed)

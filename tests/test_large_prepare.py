@@ -1,12 +1,10 @@
 """Data of any size: every format, every damage, cleaning, kills, and what training reads."""
 
 import errno
-import functools
 import gzip
 import json
 import os
 import pickle
-import select
 import shutil
 import signal
 import socket
@@ -14,13 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import DATA, ROOT
+from conftest import DATA, ROOT, start_with_ctrl_c
 from filelock import FileLock
 
 import prepare as program
@@ -32,7 +29,7 @@ from engine.corpus.formats import needs_preparing, parse_row, raw_lines, read_sp
 from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import learn_tokenizers, prepare
 from engine.corpus.tokenizers import make_tokenizers
-from engine.errors import InputError, run_command
+from engine.errors import InputError
 from engine.run_config import RunConfig
 from engine.translator import text_of
 from notebooks.data_preparation import (
@@ -48,6 +45,8 @@ SUBWORDS = replace(
     WORDS, src_segmentation="subwords", tgt_segmentation="subwords", tie_embeddings="three-way",
     max_vocab_size=400, max_length=100, batch_tokens=300,
 )  # fmt: skip
+OPTIONS = "--config tiny --tie-embeddings three-way --max-vocab-size 400 --max-length 100".split()
+OPTIONS += "--src-segmentation subwords --tgt-segmentation subwords --batch-tokens 300".split()
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
 KINDS = [
     "tsv", "tsv.gz", "jsonl", "json.gz", "parquet", "parquet struct", "halves", "halves.gz",
@@ -59,7 +58,7 @@ KINDS = [
 def small_blocks():
     """A few lines make many blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "BLOCK_LINES", 10)
+        patch.setattr(large, "BLOCK_PAIRS", 10)
         patch.setattr(formats, "TABLE_ROWS", 25)
         yield
 
@@ -77,7 +76,7 @@ def plain(pairs, tmp_path_factory):
     """A data folder of .tsv files, and what is prepared from it: (data folder, prepared folder)."""
     data = tmp_path_factory.mktemp("plain")
     write_data(data, pairs, "tsv")
-    return data, prepare(data, SUBWORDS, 1, data / "prepared")
+    return data, prepare(data, SUBWORDS, data / "prepared")
 
 
 def write_data(folder, pairs, kind):
@@ -145,7 +144,7 @@ def left_behind(output):
 def refusal(data):
     """The one line with which a preparation is refused. It must leave nothing behind."""
     with pytest.raises(InputError) as refused:
-        prepare(data, SUBWORDS, 1, data / "out")
+        prepare(data, SUBWORDS, data / "out")
     line = str(refused.value)
     assert line.splitlines() == [line]
     assert line.startswith(str(data))
@@ -158,7 +157,7 @@ def refusal(data):
 
 @pytest.mark.parametrize("config", [SUBWORDS, replace(WORDS, max_length=9)])
 def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs, tmp_path, config):
-    folder = prepare(plain[0], config, 1, tmp_path)
+    folder = prepare(plain[0], config, tmp_path)
     source, target, train, dev = load_prepared(folder)
     tokenizers = make_tokenizers(pairs["train"], config)
     for one, other in zip((source, target), tokenizers, strict=True):
@@ -183,7 +182,7 @@ def test_every_format_gives_the_same_ids_and_texts(plain, pairs, tmp_path, kind)
     write_data(tmp_path / "data", pairs, kind)
     data = (tmp_path / "data").rename(tmp_path / "zip:::a::b")  # no address of another kind
     assert needs_preparing(data, SUBWORDS) == (kind != "several")
-    assert contents(prepare(data, SUBWORDS, 1, data / "prepared")) == contents(plain[1])
+    assert contents(prepare(data, SUBWORDS, data / "prepared")) == contents(plain[1])
     for split in ("dev", "test"):
         assert read_split(data, split, SUBWORDS) == pairs[split]
 
@@ -196,7 +195,7 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     words = dict(src_segmentation="words", tgt_segmentation="words")
     config = replace(WORDS, tgt="de", target_first=True, min_freq=1, **words)
     assert read_split(tmp_path, "dev", config) == rows[40:]
-    source, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
+    source, target, train, _ = load_prepared(prepare(tmp_path, config, tmp_path / "out"))
     assert [(text_of(source, src), text_of(target, tgt)) for src, tgt in train] == rows[:40]
 
 
@@ -245,9 +244,9 @@ DAMAGED = "cut short or damaged"
         ({"train.tsv.gz": b"no gzip\n"}, f"train.tsv.gz: {DAMAGED}"),
         ({"train.parquet": b"no parquet"}, f"train.parquet: {DAMAGED}"),
         ({"train.parquet": parquet(en=["One."], zh=NOT_UTF8)}, f"train.parquet: {DAMAGED}"),
-        ({"train.parquet": parquet(en=["One."], zh=[1])}, "column zh holds no texts: int64"),
+        ({"train.parquet": parquet(en=["One."], zh=[1])}, "train.parquet: no line holds a pair"),
         ({"train.parquet": parquet(en=NONE, zh=NONE)}, "train.parquet: the file is empty"),
-        ({"train.parquet": parquet(translation=[OTHERS])}, "translation.german, not en and zh"),
+        ({"train.parquet": parquet(translation=[OTHERS])}, "translation.german, and no zh, alone"),
         ({"train.tsv": GOOD + b"bad \xff\t.\n"}, "train.tsv, line 2001, byte 5: not UTF-8. Save"),
         ({"train.en": GOOD, "train.zh": GOOD + GOOD}, "en has 2000 lines and train.zh 4000: they"),
         ({"train.en.gz": GZ}, "train.en.gz: its other half train.zh.gz is missing"),
@@ -267,22 +266,12 @@ def test_damaged_files_give_one_clear_line(tmp_path, files, words):
     assert words in refusal(tmp_path)
 
 
-def die(*arguments, **options):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_table_whose_check_ends_a_process_is_damaged(pairs, tmp_path, monkeypatch):
-    write_data(tmp_path, pairs, "parquet")
-    monkeypatch.setattr(formats, "check_table", die)
-    assert f"{DAMAGED} (reading it ends a process)" in refusal(tmp_path)
-
-
 def test_a_file_that_changes_while_it_is_read(pairs, tmp_path, monkeypatch):
     write_data(tmp_path, pairs, "jsonl")
 
-    def learn(*arguments, **options):
+    def learn(*arguments):
         write_file(tmp_path, "train", pairs["train"][1:], "jsonl")
-        learn_tokenizers(*arguments, **options)
+        return learn_tokenizers(*arguments)
 
     monkeypatch.setattr(large, "learn_tokenizers", learn)
     assert refusal(tmp_path) == f"{tmp_path}: has changed while it was read. Start again"
@@ -292,20 +281,11 @@ def full(*arguments, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize(
-    "name, fault, words",
-    [
-        ("save_tokenizer", full, "the disk is full"),  # in another process
-        ("write_json", full, "the disk is full"),
-        ("clean_block", die, "a process was killed"),
-    ],
-)
-def test_a_full_disk_and_a_killed_worker_are_one_line(
-    plain, tmp_path, monkeypatch, name, fault, words
-):
-    monkeypatch.setattr(large, name, fault)
-    with pytest.raises(OSError, match=words) as refused:
-        prepare(plain[0], SUBWORDS, 2, tmp_path)
+@pytest.mark.parametrize("name", ["save_tokenizer", "write_json"])
+def test_a_full_disk_is_one_line(plain, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(large, name, full)
+    with pytest.raises(OSError, match="the disk is full") as refused:
+        prepare(plain[0], SUBWORDS, tmp_path)
     assert "\n" not in str(refused.value)
     assert left_behind(tmp_path) == []
 
@@ -344,7 +324,7 @@ def test_every_step_is_counted(tmp_path):
         "test": [*good[50:55], ("word " * 61, "字")],
     }  # fmt: skip
     write_data(tmp_path, lines, "tsv")
-    folder = prepare(tmp_path, replace(WORDS, min_freq=1), 1, tmp_path / "out")
+    folder = prepare(tmp_path, replace(WORDS, min_freq=1), tmp_path / "out")
     report = json.loads((folder / "report.json").read_text())
     assert list(report["train"].values()) == [63, 2, 3, 2, 2, 3, 5, 3, 1, 42]
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
@@ -393,7 +373,7 @@ def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeyp
     monkeypatch.setattr(large, "make_tokenizers", record)
     for part, most in ((4, 14), (30, 5)):
         monkeypatch.setattr(large, "SAMPLE_BYTES", size // part)
-        prepare(tmp_path, SUBWORDS, 1, tmp_path / f"out-{part}")
+        prepare(tmp_path, SUBWORDS, tmp_path / f"out-{part}")
         assert learned[-1] in [few[::step] for step in range(1, len(few))]
         assert most / 2 <= len(learned[-1]) <= most
         assert "only 14 of 140 lines of train are kept" in capsys.readouterr().err
@@ -424,122 +404,52 @@ def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeyp
     assert len(set(names)) == len(names) == 7
 
 
-# several processes
+# ended, and side by side
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # as engine.corpus.prepare does
-def test_workers_make_the_same_bytes_and_ask_nothing_of_the_network(
-    plain, tmp_path, monkeypatch, capfd
-):
+def test_it_asks_nothing_of_the_network(plain, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(socket, "getaddrinfo", None)  # an error if it is called
-    assert contents(prepare(plain[0], SUBWORDS, 2, tmp_path)) == contents(plain[1])
+    assert contents(prepare(plain[0], SUBWORDS, tmp_path)) == contents(plain[1])
     printed = capfd.readouterr()
     assert (printed.out.count("\n"), printed.err) == (len(STEPS) + 3, "")
 
 
-def test_there_are_as_many_workers_as_processors_but_few(plain, tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(large, "make", lambda *arguments: started.append(arguments[-2]))
-    for processors in (None, 2, 64):
-        monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
-        prepare(plain[0], SUBWORDS, output=tmp_path)
-    prepare(plain[0], SUBWORDS, 10_000, tmp_path)
-    assert started == [0, 2, 4, 64]  # none: this process does all
-    with pytest.raises(InputError, match="workers is 0: give a number above 0"):
-        prepare(plain[0], SUBWORDS, 0, tmp_path)
-
-
-def begin(data, output, name, workers):
-    """A preparation, once so many of its processes have called the function of this name.
-
-    It is a fork of this process: (its id, a pipe that it and all that it starts write to).
-    """
-    output.mkdir()
-    reading, writing = os.pipe()
-    module = formats if name == "check_table" else large
-    function = getattr(module, name)
-
-    @functools.wraps(function)  # so that it can be sent to another process
-    def slow(*arguments, **options):
-        (output / f"{os.getpid()}.called").touch()
-        time.sleep(0.5)
-        return function(*arguments, **options)
-
-    number = os.fork()
-    if number == 0:
-        try:
-            os.setsid()
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # else a background's
-            sys.stdout = sys.stderr = open(writing, "w")
-            setattr(module, name, slow)
-            warnings.simplefilter("ignore")  # more workers than processors
-            os._exit(run_command(lambda _: prepare(data, SUBWORDS, workers, output) and 0, []))
-        finally:
-            os._exit(70)
-    os.close(writing)
-    deadline = time.monotonic() + 120
-    while len(list(output.glob("*.called"))) < workers and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return number, open(reading)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize(
-    "name, workers", [("check_table", 1), ("clean_block", 2), ("encode_batch", 2)]
+    "number, status",
+    [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130), (signal.SIGKILL, -9)],
 )
-def test_killed_with_other_processes_it_ends_the_same(plain, pairs, tmp_path, name, workers):
-    write_data(tmp_path, pairs, "parquet")
-    number, printed = begin(tmp_path, tmp_path / "out", name, workers)
-    os.kill(number, signal.SIGKILL)
-    assert os.waitpid(number, 0)[1] == signal.SIGKILL
-    with printed:  # it ends when the last of the processes has closed the pipe
-        assert select.select([printed], [], [], 60)[0] and printed.read() == ""
-    assert left_behind(tmp_path / "out")[0].endswith(".unfinished")
-    folder = prepare(tmp_path, SUBWORDS, 1, tmp_path / "out")
-    assert contents(folder) == contents(plain[1])
-    assert left_behind(tmp_path / "out") == [folder.name]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_ctrl_c_is_one_line(plain, tmp_path):
-    # workers are at work: Python loses what it is sent while it forks
-    number, printed = begin(plain[0], tmp_path / "out", "encode_batch", 2)
-    os.killpg(number, signal.SIGINT)  # as a terminal sends it, to all of them
-    with printed:
-        assert printed.read() == "stopped\n"
-    assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 130
-    assert left_behind(tmp_path / "out") == []
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_sigterm_leaves_nothing_half_written(tmp_path):
+def test_ended_half_way_it_leaves_nothing_that_counts(plain, tmp_path, number, status):
     out = tmp_path / "out"
     program = f"""
 import runpy, sys, time
 from pathlib import Path
 from engine.corpus import prepare
 
-def wait(*arguments, **named):
+def wait(*arguments):
     print("half written", flush=True)
     time.sleep(60)
 
 prepare.PREPARED = Path({str(out)!r})
 prepare.learn_tokenizers = wait
-sys.argv = "prepare.py --data data_small --workers 1".split()
+sys.argv = {["prepare.py", "--data", str(plain[0]), *OPTIONS]!r}
 runpy.run_path("prepare.py", run_name="__main__")
 """
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with start_with_ctrl_c([sys.executable, "-c", program], cwd=ROOT, **pipes) as running:
         assert "half written\n" in running.stdout  # it has come so far
         assert left_behind(out)[0].endswith(".unfinished")
-        running.terminate()
-        assert running.wait(60) == 128 + signal.SIGTERM
-    assert left_behind(out) == []
+        running.send_signal(number)
+        assert running.wait(60) == status
+        assert running.stderr.read() == ("stopped\n" if number == signal.SIGINT else "")
+    assert (left_behind(out) == []) == (number != signal.SIGKILL)
+    assert contents(prepare(plain[0], SUBWORDS, out)) == contents(plain[1])
+    assert left_behind(out) == [plain[1].name]
 
 
 def test_a_second_preparation_waits_for_the_first(plain, tmp_path, capsys):
     folder, said = tmp_path / plain[1].name, ""
-    second = threading.Thread(target=prepare, args=(plain[0], SUBWORDS, 1, tmp_path))
+    second = threading.Thread(target=prepare, args=(plain[0], SUBWORDS, tmp_path))
     with FileLock(f"{folder}.lock"):
         second.start()
         deadline = time.time() + 30
@@ -572,7 +482,7 @@ def test_batches_are_those_of_notebook_01(plain, pairs):
 
 
 def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
-    monkeypatch.setattr(large, "BLOCK_LINES", 1000)
+    monkeypatch.setattr(large, "BLOCK_PAIRS", 1000)
     numbers = [*range(0x4E00, 0x9FA0), *range(0xAC00, 0xD7A0), *range(0x20000, 0x2A000)]
     signs = [chr(number) for number in numbers]
     # about 40 signs each, some of them Chinese
@@ -580,7 +490,7 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     rows = [("One and two and three and four and five and six.", text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": [("Two.", "二。")]}, "tsv")
     config = replace(WORDS, min_freq=1, max_vocab_size=100_000)
-    _, target, train, _ = load_prepared(prepare(tmp_path, config, 1, tmp_path / "out"))
+    _, target, train, _ = load_prepared(prepare(tmp_path, config, tmp_path / "out"))
     assert len(target) > 1 << 16
     assert [target.decode(tgt) for _, tgt in train] == texts
 
@@ -615,44 +525,12 @@ def test_a_damaged_preparation_is_not_called_done(plain, tmp_path, monkeypatch):
         prepare(plain[0], SUBWORDS, output=tmp_path)
 
 
-def test_a_worker_that_waits_to_be_read_ends_with_its_parent(tmp_path):
-    """The first result is more than a pipe holds, and the parent never reads it."""
-    program = f"""
-import os, time
-from engine.corpus import prepare
-def large(part):
-    open("{tmp_path}/" + str(os.getpid()), "w").close()
-    return b"1" * 10**7
-results = prepare.spread(large, range(4), 2)
-next(results)
-time.sleep(1)
-os.kill(os.getpid(), 9)
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE)
-    with process.stdout as printed:  # it ends when the last of the processes has closed it
-        assert select.select([printed], [], [], 60)[0] and printed.read() == b""
-    assert process.wait() == -signal.SIGKILL
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_file_that_is_emptied_while_it_is_read_ends_no_process(plain, tmp_path):
-    folder = shutil.copytree(plain[1], tmp_path / "prepared")
-    train = load_prepared(folder)[2]
-    first = train[0]
-    os.truncate(folder / "train" / "tgt.ids", 0)
-    assert first  # of memory
-    with pytest.raises(InputError, match="was cut short while it was read"):
-        train[len(train) - 1]
-
-
 # command line
 
 
 def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
-    argv = f"--data {plain[0]} --config tiny --tie-embeddings three-way".split()
-    argv += "--src-segmentation subwords --tgt-segmentation subwords".split()
-    argv += "--max-vocab-size 400 --max-length 100 --batch-tokens 300 --workers 1".split()
+    argv = ["--data", str(plain[0]), *OPTIONS]
     assert program.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["train", "dev", "test"]
@@ -670,7 +548,7 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
     for name, content in (("dev.tsv", GOOD[:5000]), ("train.tsv.gz", GZ[:-9])):
         (tmp_path / "damaged" / name).write_bytes(content)
     data = {"": "holds no dev.tsv", "/damaged": DAMAGED, "/none": "no such folder"}
-    wrong = {f"--data {tmp_path}{folder} --workers 1": words for folder, words in data.items()}
+    wrong = {f"--data {tmp_path}{folder}": words for folder, words in data.items()}
     for options, words in {**wrong, "--config huge": "huge"}.items():
         assert program.main(options.split()) == 2
         captured = capsys.readouterr()

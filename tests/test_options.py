@@ -95,7 +95,6 @@ def test_every_option_of_the_other_programs_does_something(finished_run, small_d
         prepare: {
             "settings": ("", "--max-length 9"), "data": ("", f"--data {tmp_path}"),
             "config": ("", "--config subwords"), "start": ("", f"--start {finished_run}"),
-            "workers": ("", "--workers 0"),
         },
         export: {
             "out": ("", f"--out {tmp_path}"), "run": ("", f"--run {tmp_path}"),

@@ -106,14 +106,10 @@ def test_settings_come_from_the_other_run(finished_run):
 
 def test_the_large_path_prepares_with_the_tokenizers_of_the_run(finished_run, other_data, tmp_path):
     tokenizers = RunFolder(finished_run).tokenizers()
-    folders = [
-        large.prepare(other_data, CONFIG, workers, tmp_path / "out", tokenizers)
-        for workers in (1, 2)
-    ]
-    own = large.prepare(other_data, CONFIG, 1, tmp_path / "out")
-    assert folders[0] == folders[1] != own
-    assert vocabularies(folders[0]) == vocabularies(finished_run) != vocabularies(own)
-    source, target, train_set, _ = large.load_prepared(folders[0])
+    folder = large.prepare(other_data, CONFIG, tmp_path / "out", tokenizers)
+    own = large.prepare(other_data, CONFIG, tmp_path / "out")
+    assert vocabularies(folder) == vocabularies(finished_run) != vocabularies(own)
+    source, target, train_set, _ = large.load_prepared(folder)
     plain = load_data(other_data, CONFIG, tokenizers)[2]
     assert [train_set[row] for row in range(len(train_set))] == [
         tuple(item) for item in plain.items
@@ -131,7 +127,7 @@ def test_a_command_starts_prepares_and_trains(
             (data / f"{split}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
     options = ["--start", str(finished_run), "--data", str(data)]
-    assert prepare.main([*options, "--workers", "1"]) == 0
+    assert prepare.main(options) == 0
     capsys.readouterr()
     assert train.main([*options, "--steps", "1", "--run", str(tmp_path / "new")]) == 0
     assert f"begun with {finished_run}: unknown to it are" in capsys.readouterr().out

@@ -3,15 +3,13 @@
 import io
 import itertools
 import json
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine import plain_text
 from engine.corpus.pairs import parse_tsv, read_tsv
-from engine.errors import InputError, end_with_parent
+from engine.errors import InputError
 from engine.files import regular
 from engine.languages import NAMES
 from engine.plain_text import decode_line, split_lines
@@ -100,61 +98,31 @@ def aligned_lines(path, other):
 # tables
 
 
-def table_batches(path):
-    """Yields the record batches of a Parquet file."""
-    with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-        yield from file.iter_batches(batch_size=TABLE_ROWS, use_threads=False)
-
-
-def check_table(path):
-    """Raises an error for a table in which a value points outside its memory, or is no UTF-8."""
-    for batch in table_batches(path):
-        batch.validate(full=True)
-
-
-def is_text(kind):
-    """Whether a column of this type holds texts: plain, large, views, or in a dictionary."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null
-    return any(test(kind) for test in tests)
-
-
 def table_rows(path, config):
-    """Yields [source, target] of a table, None for what is no text.
+    """Yields [source, target] of a Parquet file, None for what is no text.
 
-    Before a text is taken from it all of it is checked, by a process that a stranger's bytes may
-    end.
+    Raises InputError for a damaged one, in which a value may point outside its memory.
     """
-    languages = [(code, NAMES.get(code)) for code in (config.src, config.tgt)]
-    names = [
-        (f"translation.{code}", f"translation.{language}", code, language)
-        for code, language in languages
-    ]
     try:
-        with ProcessPoolExecutor(1, initializer=end_with_parent) as checking:
-            checking.submit(check_table, path).result()
-        for batch in table_batches(path):
-            table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
-            columns = [
-                next((name for name in side if name in table.column_names), None) for side in names
-            ]
-            if None in columns:
-                columns = ", ".join(table.column_names)
-                expected = " and ".join(side[2] for side in names)
-                raise InputError(
-                    f"{path}: has the columns {columns}, not {expected}, alone or in `translation`"
-                )
-            for column in columns:
-                if not is_text(table[column].type):
-                    raise InputError(
-                        f"{path}: column {column} holds no texts: {table[column].type}"
-                    )
-            for row in zip(*(table[column].to_pylist() for column in columns)):
-                yield [text if isinstance(text, str) else None for text in row]
-    except BrokenProcessPool:
-        raise damaged(path, "reading it ends a process") from None
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=TABLE_ROWS):
+                batch.validate(full=True)
+                table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
+                columns = [find_column(path, table, code) for code in (config.src, config.tgt)]
+                for row in zip(*columns):
+                    yield [text if isinstance(text, str) else None for text in row]
     except (OSError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
         raise damaged(path, error) from None
+
+
+def find_column(path, table, code):
+    """The values of a language's column: by its code or name, alone or in a struct."""
+    names = [code, NAMES.get(code)]
+    for name in [*(f"translation.{name}" for name in names), *names]:
+        if name in table.column_names:
+            return table[name].to_pylist()
+    columns = ", ".join(table.column_names)
+    raise InputError(f"{path}: has the columns {columns}, and no {code}, alone or in `translation`")
 
 
 # pairs

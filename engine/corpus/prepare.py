@@ -3,14 +3,13 @@
 The command is `python prepare.py --data FOLDER`. Notebook 01 holds all pairs in memory; this module
 does the same for millions of them, with its functions, in a folder under a temporary name:
 
-1. reading and cleaning: the texts of each split go to a file; why a pair is left out, and a hash
-   of it, to arrays in memory;
-2. duplicates: found in one array of all hashes;
-3. tokenizers: notebook 01's, made from a sample of train;
-4. encoding: the ids of both sides go to the folder SPLIT, for `PreparedDataset`.
+1. reading and cleaning: the pairs of each split that stay go to a file, one in a line. A hash of
+   each pair of train is held in memory, which tells of duplicates;
+2. tokenizers: notebook 01's, made from a sample of train;
+3. encoding: the ids of both sides go to the folder SPLIT, for `PreparedDataset`.
 
-When all is there the folder is renamed. A kill costs what was done, a few minutes for millions of
-pairs. What comes out depends on the data and the settings only, not on the number of processes.
+When all is there the folder is renamed. A kill costs what was done, some minutes for millions of
+pairs. What comes out depends on the data and the settings only.
 """
 
 import errno
@@ -18,29 +17,26 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import shutil
 import sys
-import warnings
+from array import array
+from collections import Counter
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import torch
 from filelock import FileLock, Timeout
-from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from engine.checks import check_kept
 from engine.corpus import pairs
 from engine.corpus.cleaning import (
+    DUPLICATE,
     EMPTY,
+    LEAK,
     NO_PAIR,
     STEPS,
     TOKENS,
-    find_new,
     hash_pair,
     judge,
     nothing_left,
@@ -56,13 +52,13 @@ from engine.corpus.formats import (
 )
 from engine.corpus.tokenizers import make_tokenizers
 from engine.definitions import code_digest
-from engine.errors import InputError, end_with_parent
+from engine.errors import InputError
 from engine.files import write_json
 from engine.model_files import save_tokenizer, tokenizer_content
 from engine.run_config import OURS
 from engine.text_files import check_file
 from notebooks import FOLDER as NOTEBOOKS
-from notebooks.data_preparation import encode_pairs, load_jieba
+from notebooks.data_preparation import encode_pairs
 from utils import ROOT
 
 # what prepared data depend on besides files and settings: edit it, and they are prepared anew
@@ -71,58 +67,9 @@ CODE = [NOTEBOOKS / "01_data_preparation.ipynb", ROOT / "engine" / "plain_text.p
         *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
 FOLDER = ROOT / "data_large"
 PREPARED = FOLDER / "prepared"
-BLOCK_LINES = 1_000  # lines that a process cleans, and encodes, at a time
+BLOCK_PAIRS = 1_000  # that are encoded at a time
 # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
 SAMPLE_BYTES = 20_000_000
-TEXTS = pa.schema(dict(source=pa.string(), target=pa.string()))
-CODES = {reason: code for code, reason in enumerate((None, *STEPS))}
-NO_TEXTS = (CODES[NO_PAIR], CODES[EMPTY])
-warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than processors
-
-
-# several processes
-
-
-class Parts:
-    """What DataLoader calls a data set: each item is the part that was asked for."""
-
-    def __getitem__(self, part):
-        return part
-
-
-def attempt(function, part):
-    """`function(part)`, or its error as it is: DataLoader would put a traceback into its text."""
-    try:
-        return function(part)
-    except (InputError, OSError) as error:
-        return error
-
-
-def spread(function, parts, workers):
-    """Yields `function(part)` for each of the parts, in their order, from so many processes.
-
-    With 0 this process does all. A DataLoader hands the parts out, a few ahead; its processes leave
-    Ctrl-C to this one, and end when it ends.
-    """
-    loader = DataLoader(
-        Parts(),
-        sampler=parts,
-        batch_size=None,
-        num_workers=workers,
-        generator=torch.Generator(),
-        collate_fn=partial(attempt, function),
-        worker_init_fn=end_with_parent,
-    )
-    try:
-        for result in loader:
-            if isinstance(result, Exception):
-                raise result
-            yield result
-    except RuntimeError as error:
-        if "killed by signal" not in str(error) and "exited unexpectedly" not in str(error):
-            raise
-        hint = "Start again with fewer --workers"
-        raise OSError(f"a process was killed, perhaps for want of memory. {hint}") from None
 
 
 def progress(name, unit, total=None):
@@ -134,102 +81,82 @@ def progress(name, unit, total=None):
 # reading and cleaning
 
 
-def clean_split(path, data, split, config, workers):
-    """Writes the texts of a split to a file in the form TEXTS, a batch for each block of lines.
+def clean_split(path, data, split, config, held_out):
+    """Writes the pairs of a split that stay to a file, source, tab and target in each line.
 
-    Returns for all of its N lines `hash_pair`, (N,) numbers, and one of CODES, (N,) numbers.
+    Returns why how many of its lines were left out, a Counter of STEPS, None for those that stay.
+    `held_out` is a set of `hash_pair`, of dev and test, which are read first and fill it.
     """
     extension, files = find_files(data, split, config)
-    clean = partial(clean_block, extension=extension, clean=split == "train", config=config)
-    hashes = []
-    codes = []
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, TEXTS) as writer:
-        with progress("reading", "line") as bar:
-            for file in files:
-                lines = pairs = 0
-                for texts, block_hashes, block_codes in spread(
-                    clean, read_blocks(extension, file, config), workers
-                ):
-                    writer.write_batch(texts)
-                    hashes.append(block_hashes)
-                    codes.append(block_codes)
-                    lines += len(texts)
-                    pairs += len(texts) - int(np.isin(block_codes, NO_TEXTS).sum())
-                    bar.update(len(texts))
-                check_file(file[0], lines, pairs)
-    return np.concatenate(hashes), np.concatenate(codes)
+    train = split == "train"
+    seen = set()
+    counts = Counter()
+    with (
+        open(path, "w", encoding="utf-8", newline="\n") as kept,
+        progress("reading", "line") as bar,
+    ):
+        for file in files:
+            before = counts.copy()
+            for row in read_rows(extension, file, config):
+                reason, pair = judge(parse_row(extension, row, config), train, config)
+                if reason is None:
+                    number = hash_pair(*pair)
+                    if not train:
+                        held_out.add(number)
+                    elif number in seen:
+                        reason = DUPLICATE
+                    elif number in held_out:
+                        reason = LEAK
+                    seen.add(number)
+                if reason is None:
+                    kept.write("\t".join(pair) + "\n")
+                counts[reason] += 1
+                bar.update()
+            here = counts - before
+            check_file(file[0], here.total(), here.total() - here[NO_PAIR] - here[EMPTY])
+    return counts
 
 
-def read_blocks(extension, file, config):
-    """Yields the rows of a file, BLOCK_LINES at a time."""
-    rows = read_rows(extension, file, config)
-    while block := list(itertools.islice(rows, BLOCK_LINES)):
-        yield block
-
-
-def clean_block(block, extension, clean, config):
-    """Texts, hashes and codes of some rows. A pair that is left out has a row too."""
-    judged = [judge(parse_row(extension, row, config), clean, config) for row in block]
-    source, target = zip(*(texts for _, texts in judged))
-    texts = pa.RecordBatch.from_arrays([pa.array(source), pa.array(target)], schema=TEXTS)
-    hashes = np.array([hash_pair(*texts) for _, texts in judged], np.uint64)
-    return texts, hashes, np.array([CODES[reason] for reason, _ in judged], np.uint8)
+def read_kept(path):
+    """Yields the pairs that `clean_split` has written."""
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield tuple(line.rstrip("\n").split("\t"))
 
 
 # tokenizers and encoding
 
 
-def read_batches(path, keep):
-    """Yields of each batch of TEXTS the rows that (N,) booleans keep, as pairs of texts."""
-    start = 0
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as texts:
-        for number in range(texts.num_record_batches):
-            batch = texts.get_batch(number)
-            rows = batch.filter(pa.array(keep[start : start + len(batch)]))
-            yield list(zip(*(column.to_pylist() for column in rows.columns)))
-            start += len(batch)
+def learn_tokenizers(path, config):
+    """Notebook 01's tokenizers, made from every k-th pair: about SAMPLE_BYTES."""
+    step = math.ceil(path.stat().st_size / SAMPLE_BYTES)
+    return make_tokenizers(list(itertools.islice(read_kept(path), 0, None, step)), config)
 
 
-def learn_tokenizers(folder, path, keep, config):
-    """Saves notebook 01's tokenizers, made from every k-th row: about SAMPLE_BYTES."""
-    sample = np.zeros(len(keep), bool)
-    size = path.stat().st_size * keep.mean()
-    sample[np.flatnonzero(keep)[:: math.ceil(size / SAMPLE_BYTES)]] = True
-    rows = itertools.chain.from_iterable(read_batches(path, sample))
-    save_tokenizers(folder, make_tokenizers(list(rows), config))
+def encode_split(folder, path, count, config):
+    """Writes the ids of `count` pairs and their lengths for `PreparedDataset`, no long ones.
 
-
-def save_tokenizers(folder, tokenizers):
-    """Writes the tokenizers of both sides."""
-    for side, tokenizer in zip(("src", "tgt"), tokenizers):
-        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
-
-
-def encode_batch(pairs, folder, max_length, dtype):
-    """The ids of both sides, one after the other, and how many each pair has; no long ones."""
-    encoded = encode_pairs(pairs, *load_tokenizers(folder), max_length)
-    lengths = [list(map(len, pair)) for pair in encoded]
-    sides = [np.fromiter(itertools.chain.from_iterable(side), dtype) for side in zip(*encoded)]
-    return sides, np.array(lengths, np.int32).reshape(-1, 2)
-
-
-def encode_split(folder, path, keep, config, workers):
-    """Writes the ids of a split and their lengths for `PreparedDataset`. Returns how many pairs."""
+    Returns how many pairs that are.
+    """
     folder.mkdir()
-    size = max(map(len, load_tokenizers(folder.parent)))
-    dtype = np.uint16 if size <= 1 << 16 else np.uint32
-    encode = partial(encode_batch, folder=folder.parent, max_length=config.max_length, dtype=dtype)
-    parts = []
-    with open(folder / "src.ids", "wb") as src, open(folder / "tgt.ids", "wb") as tgt:
-        with progress("encoding", "pair", int(keep.sum())) as bar:
-            for sides, lengths in spread(encode, read_batches(path, keep), workers):
-                for file, ids in zip((src, tgt), sides):
-                    file.write(ids.tobytes())
-                parts.append(lengths)
-                bar.update(len(lengths))
-    lengths = np.concatenate(parts)
-    np.save(folder / "lengths.npy", lengths)
-    return len(lengths)
+    tokenizers = load_tokenizers(folder.parent)
+    dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.uint32
+    lengths = array("i")
+    rows = read_kept(path)
+    with (
+        open(folder / "src.ids", "wb") as src,
+        open(folder / "tgt.ids", "wb") as tgt,
+        progress("encoding", "pair", count) as bar,
+    ):
+        while block := list(itertools.islice(rows, BLOCK_PAIRS)):
+            encoded = encode_pairs(block, *tokenizers, config.max_length)
+            for file, side in zip((src, tgt), zip(*encoded)):
+                ids = np.fromiter(itertools.chain.from_iterable(side), dtype)
+                file.write(ids.tobytes())
+            lengths.extend(len(ids) for pair in encoded for ids in pair)
+            bar.update(len(block))
+    np.save(folder / "lengths.npy", np.array(lengths, np.int32).reshape(-1, 2))
+    return len(lengths) // 2
 
 
 # a preparation
@@ -253,58 +180,37 @@ def fingerprint(data, config, tokenizers=None):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def fill(folder, work, data, config, workers, tokenizers):
+def fill(folder, work, data, config, tokenizers):
     """Writes a whole preparation into a folder. Returns its report."""
-    kinds = (config.src, config.src_segmentation), (config.tgt, config.tgt_segmentation)
-    if {("zh", "words"), ("zh", "lowercase-words")} & set(kinds):
-        load_jieba()  # once for all processes
     splits = present_splits(data, config)
-    keep = {}
-    hashes = {}
     report = {"contents": {}}
+    stay = {}
+    held_out = set()
     for split in splits:
-        path = work / f"{split}.texts"
-        split_hashes, codes = clean_split(path, data, split, config, workers)
-        counts = np.bincount(codes, minlength=len(CODES)).tolist()
-        report[split] = {"lines": len(codes), **dict(zip(STEPS, counts[1:]))}
-        keep[split] = codes == CODES[None]
-        hashes[split] = split_hashes[keep[split]]
-    new, counts = find_new(hashes.pop("train"), np.concatenate(list(hashes.values())))
-    report["train"] |= counts
-    if not new.any():
+        counts = clean_split(work / split, data, split, config, held_out)
+        report[split] = {"lines": counts.total(), **{step: counts[step] for step in STEPS}}
+        stay[split] = counts[None]
+    if not stay["train"]:
         raise nothing_left(data, report["train"])
-    keep["train"][keep["train"]] = new
-    if tokenizers:
-        save_tokenizers(folder, tokenizers)
-    else:
-        learn = partial(
-            learn_tokenizers, path=work / "train.texts", keep=keep["train"], config=config
-        )
-        # in a process of its own, if there are any, which gives its memory back
-        list(spread(learn, [folder], min(workers, 1)))
+    tokenizers = tokenizers or learn_tokenizers(work / "train", config)
+    for side, tokenizer in zip(("src", "tgt"), tokenizers):
+        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
     for split in splits:
-        texts = work / f"{split}.texts"
         result = folder / split
-        count = encode_split(result, texts, keep[split], config, workers)
+        count = encode_split(result, work / split, stay[split], config)
         check_kept(data, split, count, config)
-        report[split] |= {TOKENS: int(keep[split].sum()) - count, "kept": count}
+        report[split] |= {TOKENS: stay[split] - count, "kept": count}
         report["contents"][split] = digest(sorted(result.iterdir()))
     return report
 
 
-def prepare(data, config, workers=None, output=None, tokenizers=None):
+def prepare(data, config, output=None, tokenizers=None):
     """Prepares a data folder, or finds it done: the path `output/FINGERPRINT`, for `load_prepared`.
 
-    `workers` processes, 1 being this one; if not given, as many as there are processors, at most 4:
-    they stay below 2 GiB of memory together. `output`: PREPARED if not given. `tokenizers` of both
-    sides are made from train if not given. Raises InputError, naming the file, for what is wrong
-    with the data, or with what was prepared of them. A second call at the same time waits for the
-    first.
+    `output`: PREPARED if not given. `tokenizers` of both sides are made from train if not given.
+    Raises InputError, naming the file, for what is wrong with the data, or with what was prepared
+    of them. A second call at the same time waits for the first.
     """
-    workers = min(4, os.cpu_count() or 1) if workers is None else workers
-    if workers < 1:
-        raise InputError(f"workers is {workers}: give a number above 0")
-    workers = min(workers, os.cpu_count() or 1)
     folder = Path(output or PREPARED) / fingerprint(data, config, tokenizers)
     if folder.exists():
         check_prepared(folder)
@@ -312,11 +218,11 @@ def prepare(data, config, workers=None, output=None, tokenizers=None):
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
         if not folder.exists():
-            make(folder, data, config, workers if workers > 1 else 0, tokenizers)
+            make(folder, data, config, tokenizers)
     return folder
 
 
-def make(folder, data, config, workers, tokenizers):
+def make(folder, data, config, tokenizers):
     """Makes the folder of a preparation under another name, renames it, and prints its report."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
@@ -325,7 +231,7 @@ def make(folder, data, config, workers, tokenizers):
     work.mkdir(parents=True)
     result.mkdir()
     try:
-        report = fill(result, work, data, config, workers, tokenizers)
+        report = fill(result, work, data, config, tokenizers)
         if fingerprint(data, config, tokenizers) != folder.name:
             raise InputError(f"{data}: has changed while it was read. Start again")
         write_json(result / "report.json", report)
