@@ -3,7 +3,6 @@
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from engine.startup import tune_process
 
@@ -20,7 +19,6 @@ from engine.processes import connected, processes
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.scoring import print_samples
-from engine.trackers import tracked
 from engine.training_run import run_training
 from utils import ROOT
 
@@ -35,7 +33,6 @@ class TrainCommand:
     run: Path | None = None  # folder that the run is written to; runs/CONFIG if not given
     start: Path | None = None  # begin with vocabularies, weights and settings of this run
     restart: bool = False  # begin anew, forgetting what the run folder holds
-    tracker: Literal["tensorboard", "wandb", "mlflow"] | None = None  # gives it the log, too
     # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
@@ -74,13 +71,12 @@ def train_with(command):
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         default = RunConfig.preset(command.config)
-        more = command.restart or command.tracker or command.data != ROOT / "data_small"
+        more = command.restart or command.data != ROOT / "data_small"
         if more or command.settings != default:
             raise InputError("--plot draws, and trains nothing: leave the training's options out")
         plot_log(run, command.plot)
         return 0
-    on_log = tracked(print_samples, command.tracker, run.path)
-    options = command.restart, on_log, load_data, command.start
+    options = command.restart, print_samples, load_data, command.start
     records = run_training(command.data, command.settings, run.path, *options)
     evaluated = [record for record in records if "dev_loss" in record]
     if processes().is_main_process and evaluated:

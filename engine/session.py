@@ -31,7 +31,6 @@ from engine.precision import native_dtype
 from engine.processes import all_reduce_max, processes, wait_for_all
 from engine.run_folder import RunFolder, is_the_box
 from engine.run_log import Log, now
-from engine.trackers import PROJECT
 from engine.unfailing import Unfailing, stopping
 from utils import ROOT, device
 
@@ -310,7 +309,7 @@ def check_place(path):
 
 def check_ours(path):
     """Raises InputError for a folder with a link, or with files that no run of ours has written."""
-    names = [*FILES, "checkpoints", PROJECT, "lock"]
+    names = [*FILES, "checkpoints", "lock"]
     if links := [name for name in names if (path / name).is_symlink()]:
         raise InputError(f"{path / links[0]}: is a link. Give the run a folder of its own")
     there = [name for name in FILES if (path / name).exists()]
@@ -340,8 +339,8 @@ def clear(path):
         shutil.rmtree(checkpoint)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
-    for left in [*path.glob(f"{PROJECT}/events.out.*"), *map(path.joinpath, FILES)]:
-        left.unlink(missing_ok=True)
+    for name in FILES:
+        (path / name).unlink(missing_ok=True)
 
 
 def clear_temporary(path):

@@ -404,7 +404,7 @@ def test_folders_of_others_are_left_alone(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="making links needs a right there")
-@pytest.mark.parametrize("name", ["checkpoints", "transformer", "lock", "log.jsonl"])
+@pytest.mark.parametrize("name", ["checkpoints", "lock", "log.jsonl"])
 def test_no_link_is_followed(refused, tmp_path, small_data, run, name):
     other = shutil.copytree(run / "checkpoints", tmp_path / "other")
     shutil.rmtree(run / name) if name == "checkpoints" else (run / name).unlink(missing_ok=True)

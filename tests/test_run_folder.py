@@ -11,12 +11,9 @@ import sys
 import time
 from datetime import datetime
 from functools import partial
-from types import SimpleNamespace
 
-import accelerate
 import pytest
 import torch
-from accelerate import tracking
 from conftest import ROOT, TINY, assert_same_run, read_records, run_python
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, MultiStepLR, OneCycleLR
 
@@ -37,7 +34,6 @@ from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 
 CONFIG = replace(TINY, steps=8, eval_steps=2, warmup_steps=2, batch_tokens=200)
-OPTIONS = "--config tiny --steps 2 --eval-steps 1 --batch-tokens 200".split()
 
 
 @pytest.fixture(scope="module")
@@ -431,13 +427,12 @@ def test_another_command_on_the_same_folder_is_refused(small_data, finished_run,
 def test_restart_forgets_the_run_and_nothing_else(small_data, straight, tmp_path):
     run = shutil.copytree(straight, tmp_path / "run")
     mine = [run / "notes.txt", run / "checkpoints" / "step-6 (copy)" / "notes.txt"]
-    of_tracker = run / "transformer" / "events.out.1"
-    for path in (*mine, of_tracker):
+    for path in mine:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
     records = run_training(small_data, replace(CONFIG, steps=2), run, restart=True)
     assert [record["step"] for record in records] == [2] and step_names(run) == ["step-2"]
-    assert [path.read_text() for path in mine] == ["mine", "mine"] and not of_tracker.exists()
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
 
 
 def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(small_data, tmp_path):
@@ -494,47 +489,6 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert train.main(["--run", str(tmp_path), "--plot", str(tmp_path / "log.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 4 and all(line.startswith("error: ") for line in errors)
-
-
-def tracker_of_accelerate(monkeypatch, **methods):
-    """A fake in the place of Accelerate's way to all trackers; its options."""
-    options = {}
-    fake = SimpleNamespace(trackers=[], **methods)
-    monkeypatch.setattr(tracking, "get_available_trackers", lambda: ["wandb"])
-    monkeypatch.setattr(accelerate, "Accelerator", lambda **given: options.update(given) or fake)
-    return options
-
-
-def test_a_tracker_gets_the_numbers_of_each_record(small_data, tmp_path, monkeypatch):
-    calls = []
-
-    def log(values, step):
-        calls.append((step, values))
-
-    options = tracker_of_accelerate(monkeypatch, init_trackers=calls.append, log=log)
-    argv = [*OPTIONS, "--tracker", "wandb", "--run", str(tmp_path), "--data", str(small_data)]
-    assert train.main(argv) == 0
-    assert (options["log_with"], options["project_dir"]) == ("wandb", tmp_path)
-    assert calls[0] == "transformer" and [step for step, _ in calls[1::2]] == [1, 2]
-    for record, (_, values) in zip(read_records(tmp_path), calls[1::2], strict=True):
-        assert values == {key: record[key] for key in record.keys() - {"step", "time", "samples"}}
-
-
-def test_a_tracker_that_fails_does_not_end_the_training(small_data, tmp_path, monkeypatch, capsys):
-    def fail(project):
-        raise ConnectionError("no server")
-
-    tracker_of_accelerate(monkeypatch, init_trackers=fail)
-    argv = [*OPTIONS, "--tracker", "wandb", "--run", str(tmp_path), "--data", str(small_data)]
-    assert train.main(argv) == 0
-    message = "--tracker wandb: ConnectionError: no server"
-    assert capsys.readouterr().err.count(message) == 1 and len(read_records(tmp_path)) == 2
-
-
-def test_a_tracker_that_is_not_installed_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tracking, "get_available_trackers", list)
-    assert train.main(["--tracker", "mlflow", "--run", str(tmp_path / "run")]) == 2
-    assert "pip install mlflow" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_a_run_that_goes_on_with_other_lessons_says_so(small_data, finished_run, tmp_path, capsys):
