@@ -4,8 +4,10 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import linecache
 import sys
 import sysconfig
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from engine.files import read_json
@@ -35,26 +37,28 @@ LESSONS = (
 ).split()
 
 
-def definitions(path, known=()):
+def definitions(path):
     """{name: digest} of the functions, classes and constants in a notebook's export cells.
 
-    Of what they do: comments, docstrings and line ends are left out. All other statements but
-    imports have one digest together, under OTHER and the lesson's number, with those of a reader's
-    own modules, which may patch anything. Of imports those count that may replace a definition:
-    from PyTorch and Python's own library only under one of the names `known`.
+    Of what they do: comments, docstrings and line ends are left out. Of imports those of other
+    lessons count, each by its name. All other statements but imports have one digest together,
+    under OTHER and the lesson's number, with the reader's own modules, which may patch anything.
     """
     tree = ast.parse(notebook_source(path))
+    number = path.name[:2]
     digests = {}
+    other = []
     for node in tree.body:
         digests |= dict.fromkeys(defined_names(node), short_digest(defined_text(node)))
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            for name, origin in imported_names(node, known):
-                digests[f"{name}, imported by lesson {path.name[:2]}"] = short_digest(origin)
-    other = other_statements(tree)
-    for own in own_modules(tree).values():
-        other += other_statements(own)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("notebooks."):
+            for alias in node.names:
+                name = f"{alias.asname or alias.name}, imported by lesson {number}"
+                digests[name] = short_digest(f"{node.module}.{alias.name}")
+        elif is_other(node):
+            other.append(ast.unparse(node))
+    other += own_modules(path).values()
     if other:
-        digests[OTHER + path.name[:2]] = short_digest("\n".join(other))
+        digests[OTHER + number] = short_digest("\n".join(other))
     return digests
 
 
@@ -84,102 +88,69 @@ def defined_text(node):
     return ast.unparse(node.value if isinstance(node, ast.Assign) else without_docstrings(node))
 
 
-def imported_names(node, known):
-    """The names that an import may replace a definition by: (name, where it is from)."""
-    for alias in node.names:
-        name = alias.asname or alias.name
-        module = getattr(node, "module", None)
-        foreign = isinstance(node, ast.ImportFrom) and is_foreign(module or ".")
-        if name != "*" and (foreign or name in known):
-            yield name, f"{module}.{alias.name}" if module else alias.name
+def is_other(node):
+    """Whether a statement does more than define or import names, or say something."""
+    if isinstance(node, ast.Import | ast.ImportFrom) or defined_names(node):
+        return False
+    return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-def other_statements(tree):
-    """What a module does beside defining and importing names, each statement as a text.
+# a reader's own modules: files that are neither the course's nor a library's
 
-    An own module that is imported whole belongs to it, and so does all that `*` stands for.
+
+def own_modules(path):
+    """{file: bare code} of those that a file imports, anywhere in its code and by one another."""
+    codes = {path: own_source(path)}
+    for importing in (waiting := [path]):  # which grows
+        for node in ast.walk(ast.parse(codes[importing])):
+            for file in imported_files(node, importing):
+                if is_own(file) and file not in codes:
+                    codes[file] = bare_code(own_source(file))
+                    waiting.append(file)
+    del codes[path]
+    return codes
+
+
+def imported_files(node, importing):
+    """The files that a statement in the file `importing` runs, if it is an import.
+
+    `from a import b` runs a and, if that is a module, a.b.
     """
-    texts = []
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            other = any(own_files(alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            other = any(alias.name == "*" for alias in node.names)
-        else:
-            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            other = not docstring and not defined_names(node)
-        if other:
-            texts.append(ast.unparse(node))
-    return texts
+    modules = []
+    if isinstance(node, ast.Import):
+        modules = [(0, alias.name) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        parent = f"{node.module}." if node.module else ""
+        modules = [(node.level, parent + alias.name) for alias in node.names]
+    for level, module in modules:
+        parts = module.split(".")
+        places = [str(importing.parents[level - 1])] if level else None
+        if not level and parts[0] == "notebooks":
+            places = [str(FOLDER)]
+            del parts[0]
+        if places == [str(FOLDER)]:
+            yield from FOLDER.glob(f"[0-9][0-9]_{''.join(parts[:1])}.ipynb")
+        for part in parts:
+            spec = PathFinder.find_spec(part, places)
+            if spec is None:
+                break
+            yield Path(spec.origin or "")  # a folder without an __init__.py has none
+            places = spec.submodule_search_locations or []
 
 
-def own_files(module):
-    """The files of a reader's own, of the course's folder or another, that importing it runs."""
-    parts = module.split(".")
-    if parts[0] in ("engine", "utils", ""):
-        return []
-    folder = folder_of(parts[0])
-    places = [folder.joinpath(*parts[: count + 1]) for count in range(len(parts))]
-    files = [path for place in places for path in (place / "__init__.py", place.with_suffix(".py"))]
-    if parts[0] == "notebooks" and len(parts) > 1:
-        files += FOLDER.glob(f"[0-9][0-9]_{parts[1]}.ipynb")
-    ours = {ROOT / "notebooks" / "__init__.py", *lessons()}
-    return [path for path in files if path.is_file() and path not in ours]
+def is_own(file):
+    """Whether it is a reader's own module."""
+    ours = file in lessons() or file.is_relative_to(ROOT / "engine") or file == ROOT / "utils.py"
+    return file.suffix in (".py", ".ipynb") and not ours and not str(file).startswith(LIBRARIES)
 
 
-def folder_of(name):
-    """Where a module of a reader's own is: the course's folder, or that where Python finds it."""
-    ours = [ROOT / name, ROOT / f"{name}.py"]
-    if name in sys.builtin_module_names or any(path.exists() for path in ours):
-        return ROOT
-    spec = importlib.util.find_spec(name) if name not in sys.stdlib_module_names else None
-    origin = getattr(spec, "origin", None) or ""
-    if not origin.endswith(".py") or origin.startswith(LIBRARIES):
-        return ROOT
-    return Path(origin).parents[1 if spec.submodule_search_locations else 0]
-
-
-def own_source(path):
-    """The code of a reader's own file, or its bytes as a text: a `try` may import what is none."""
-    code = notebook_source(path) if path.suffix == ".ipynb" else path.read_bytes()
-    try:
-        ast.parse(code)
-    except (SyntaxError, ValueError):
-        return repr(code)
-    return code
-
-
-def own_modules(tree, package="notebooks"):
-    """The trees of a reader's own files that this code imports, also by way of one another."""
-    files = {}
-    waiting = [(tree, package)]
-    for tree, package in waiting:  # which grows
-        for module in imported_modules(tree, package):
-            for path in own_files(module):
-                if path not in files:
-                    files[path] = ast.parse(own_source(path))
-                    base = folder_of(module.partition(".")[0])
-                    waiting.append((files[path], ".".join(path.parent.relative_to(base).parts)))
-    return files
-
-
-def imported_modules(tree, package):
-    """The names of all modules that some code of a package may import: `from a import b`, two."""
-    names = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= dict.fromkeys(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
-            module = ".".join([*(parents if node.level else ()), *filter(None, [node.module])])
-            names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in node.names)])
-    return list(names)
-
-
-def is_foreign(module):
-    """Whether it is a module of the course or of somebody else."""
-    root = module.partition(".")[0]
-    return root not in sys.stdlib_module_names and root not in ("torch", "regex", "tokenizers")
+def own_source(file):
+    """The code of a module or a notebook; of a cell in Jupyter what IPython has kept of it."""
+    if file.suffix == ".ipynb":
+        return notebook_source(file)
+    if not file.exists():
+        return "".join(linecache.getlines(str(file)))
+    return file.read_text(encoding="utf-8")
 
 
 def without_docstrings(tree):
@@ -199,21 +170,15 @@ def bare_code(source):
 def code_digest(*paths):
     """A digest of all code of modules and notebooks, docstrings and comments left out.
 
-    Of a reader's own modules, which notebooks import, too, and of what lesson 00 gives all others.
+    Of a reader's own modules, which notebooks import or which have patched them, too, and of what
+    lesson 00 gives all others.
     """
     parts = [] if lessons(["00"])[0] in paths else [shared_code()]
     for path in paths:
-        source = path.read_text(encoding="utf-8") if path.suffix == ".py" else notebook_source(path)
+        parts.append(bare_code(own_source(path)))
         if path.suffix == ".ipynb":
-            tree = ast.parse(source)
-            own = own_modules(tree)
-            files = named_files(tree, path.parent)
-            for module, own_tree in own.items():
-                files += named_files(own_tree, module.parent)
-            parts += [ast.unparse(without_docstrings(own_tree)) for own_tree in own.values()]
-            parts += [patch.read_text(encoding="utf-8") for patch in patches(path).values()]
-            parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-        parts.append(bare_code(source))
+            parts += own_modules(path).values()
+            parts += [bare_code(own_source(file)) for file in patches(path).values()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -225,18 +190,6 @@ def shared_code():
         if isinstance(node, ast.ClassDef) and node.name == "Config":
             node.body = [part for part in node.body if not isinstance(part, ast.AnnAssign)]
     return ast.unparse(tree)
-
-
-def named_files(tree, folder):
-    """The files that texts in the code name, as a dictionary of a reader's own that it reads.
-
-    From the current folder, the course's or `folder`, that of the code.
-    """
-    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    texts = (node.value for node in constants if isinstance(node.value, str))
-    short = (text for text in texts if len(text) < 200 and text.isprintable())
-    files = [place / text for text in short for place in (Path(), ROOT, folder)]
-    return [file for file in dict.fromkeys(files) if file.is_file()]
 
 
 def lessons_changed(made):
@@ -268,15 +221,15 @@ def changed_names(numbers):
     names = []
     for path in lessons(numbers):
         before = ours.get(path.stem, {})
-        digests = definitions(path, known=before)
+        digests = definitions(path)
         changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
         names += dict.fromkeys(changed)
     return names
 
 
-@functools.lru_cache(maxsize=64)
-def exported_names(path, modified):
-    """The names that a lesson defines. Kept while its file is as `modified`: each batch asks."""
+@functools.cache
+def exported_names(path):
+    """The names that a lesson defines. Kept: each batch asks."""
     tree = ast.parse(notebook_source(path))
     return [name for node in tree.body for name in defined_names(node)]
 
@@ -290,8 +243,7 @@ def patches(path):
     if module.get("__file__") != str(path):
         return {}
     files = {}
-    names = exported_names(path, path.stat().st_mtime_ns)
-    for name in [name for name in names if name in module]:
+    for name in [name for name in exported_names(path) if name in module]:
         members = vars(module[name]) if isinstance(module[name], type) else {name: module[name]}
         for member in members.values():
             member = getattr(member, "__func__", getattr(member, "fget", member))

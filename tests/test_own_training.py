@@ -267,24 +267,6 @@ def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, capsys):
     assert "used in training only: Batch" in told
 
 
-def test_files_and_modules_that_a_lesson_reads_count(tmp_path, monkeypatch):
-    lesson, words = tmp_path / "01_data_preparation.ipynb", tmp_path / "words.txt"
-    code = f"#| export\\nfrom outside_module import cut\\nwords = open('{words.as_posix()}')"
-    lesson.write_text(f'{{"cells": [{{"cell_type": "code", "source": "{code}"}}]}}')
-    monkeypatch.syspath_prepend(tmp_path)
-    digests = set()
-    for text, cut in (("a", "1"), ("b", "1"), ("b", "2")):
-        words.write_text(text)
-        (tmp_path / "outside_module.py").write_text(f"cut = {cut}")
-        digests.add(code_digest(lesson))
-    assert len(digests) == 3
-    (tmp_path / "outside_module.py").write_text("cut = open('near.txt')")  # beside the module
-    for text in "ab":
-        (tmp_path / "near.txt").write_text(text)
-        digests.add(code_digest(lesson))
-    assert len(digests) == 5
-
-
 def test_complex_and_single_numbers_of_an_edited_class_are_stored(
     small_data, tmp_path, monkeypatch
 ):
