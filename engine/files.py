@@ -61,13 +61,6 @@ def write_json(path, content, indent=1):
     write_whole(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
 
 
-def regular(path):
-    """The path as it is. Raises OSError for a pipe or a device: reading one could last for ever."""
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path}: is no regular file. Give one")
-    return path
-
-
 def what_to_do(error):
     """What to do about an OSError while writing."""
     full = error.errno in (errno.ENOSPC, errno.EFBIG)
@@ -86,7 +79,7 @@ def make_run_folder(path):
 def read_json(path):
     """The object in a JSON file. Raises InputError when it is missing, cut short or no object."""
     try:
-        content = json.loads(regular(path).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: missing. Is the folder a complete run?") from None
     except (ValueError, RecursionError) as error:

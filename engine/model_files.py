@@ -14,7 +14,7 @@ import torch
 
 from engine.definitions import edited_names
 from engine.errors import InputError
-from engine.files import read_json, regular, write_json, write_whole
+from engine.files import read_json, write_json, write_whole
 from notebooks.data_preparation import (
     CharacterSegmenter,
     SubwordSegmenter,
@@ -142,7 +142,7 @@ def write_tensors(path, tensors, **metadata):
 def read_tensors(path):
     """The tensors of a safetensors file, on the CPU. InputError when it is missing or cut short."""
     try:
-        with open(regular(path), "rb"):  # says why, when it may not be read
+        with open(path, "rb"):  # says why, when it may not be read
             return safetensors.torch.load_file(path)
     except FileNotFoundError:
         raise InputError(f"{path}: missing. Is the folder a complete run?") from None

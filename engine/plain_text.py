@@ -7,13 +7,9 @@ import os
 import queue
 import re
 import stat
-import sys
 import threading
 from unicodedata import combining, normalize
 
-LINE_BYTES = 1 << 16  # a longer line is no sentence, and is never held whole
-# bytes without the beginning of a character at their end, which may be cut there
-WHOLE = re.compile(rb"(?s).*?(?=[\xc2-\xf4][\x80-\xbf]{0,3}\Z|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
 # soft hyphen, zero-width space, marks of direction, word joiner, byte order mark; and joiners of
 # signs behind a Latin letter: other scripts, and emoji, need them
@@ -36,48 +32,19 @@ class InputError(Exception):
     """
 
 
-def numbered_lines(file, name, tell=True):
-    """Yields (line number from 1, text without its line end) of a buffered binary file, UTF-8.
+def numbered_lines(file, name):
+    """Yields (line number from 1, text without its line end) of a binary file, UTF-8.
 
-    Longer lines than LINE_BYTES are cut; stderr says which, unless `tell` is false. Raises
-    InputError at the first bad byte.
+    A byte order mark at its start is dropped. Raises InputError at the first bad byte.
     """
-    for number, line in enumerate(split_lines(file), start=1):
-        if tell and len(line) == LINE_BYTES:
-            print(f"{name}, line {number}: cut after {LINE_BYTES:,} bytes", file=sys.stderr)
-        yield number, decode_line(line, name, number)
-
-
-def split_lines(file):
-    """Yields the lines of a buffered binary file, without LF; those with LINE_BYTES were longer."""
-    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
-    end = b"\r" if b"\r" in head[:-1] and b"\n" not in head else b"\n"
-    line = b""
-    while block := file.read1(LINE_BYTES):
-        *whole, line = (line + block).split(end)
-        for part in whole:
-            yield part[:LINE_BYTES]
-        line = line[: LINE_BYTES + 1]
-    if line:
-        yield line[:LINE_BYTES]
-
-
-def decode_line(line, path, number):
-    """A line as text without CR at its end; a byte order mark at the start of line 1 is dropped.
-
-    Raises InputError for what is not UTF-8, and for the character NUL.
-    """
-    coding = "utf-8-sig" if number == 1 else "utf-8"
-    if len(line) == LINE_BYTES:
-        line = WHOLE.match(line)[0]
-    if (place := line.find(b"\0")) >= 0:  # as in UTF-16
-        where = f"{path}, line {number}, byte {place + 1}"
-        raise InputError(f"{where}: not UTF-8 but UTF-16, or no text. Save the file as UTF-8")
-    try:
-        return line.decode(coding).rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        where = f"{path}, line {number}, byte {error.start + 1}"
-        raise InputError(f"{where}: not UTF-8. Save the file as UTF-8 and start again") from None
+    for number, line in enumerate(file, start=1):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            where = f"{name}, line {number}, byte {error.start + 1}"
+            raise InputError(
+                f"{where}: not UTF-8. Save the file as UTF-8 and start again"
+            ) from None
 
 
 def numbered_texts(texts):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import torch
 
 from engine.errors import InputError
-from engine.files import regular, write_whole
+from engine.files import write_whole
 from utils import device
 
 RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"}
@@ -17,7 +17,7 @@ RECORD = {"step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_sec
 
 def read_log(path, last_step=math.inf):
     """The records of a log up to a step. Lines that are no record are left out."""
-    lines = regular(path).read_bytes().split(b"\n") if path.exists() else []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
     records = [record for record in map(parse_record, lines) if record]
     return [record for record in records if record["step"] <= last_step]
 

@@ -25,7 +25,7 @@ def translate_lines(load, texts=(), path=None):
         name = path or "standard input"
         raise InputError(f"{name}: would be read and written at once. Write to another file")
     texts = list(numbered_texts(texts))
-    total = sum(1 for _ in read_lines(path, tell=False)) if path else None
+    total = sum(1 for _ in read_lines(path)) if path else None
     lines = texts or read_lines(path or sys.stdin.fileno())
     waiting = rounds(lines)
     translate = load()

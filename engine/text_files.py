@@ -1,25 +1,42 @@
 """Lines of text files and what is done about bad ones, whatever their format is."""
 
+import gzip
 import os
 import sys
+import zlib
 from pathlib import Path
 
 from engine.errors import InputError
-from engine.files import regular
 from engine.languages import in_script
-from engine.plain_text import LINE_BYTES, numbered_lines, one_line
+from engine.plain_text import numbered_lines, one_line
 
 
-def read_lines(path, tell=True):
-    """Yields (line number from 1, text without its line end) of a UTF-8 file.
+def read_lines(path):
+    """Yields (line number from 1, text without its line end) of a UTF-8 file, .gz or not.
 
-    Longer lines than LINE_BYTES are cut. Raises InputError at the first bad byte.
+    `path` may be the number of an open file: standard input's. Raises InputError for a file that is
+    damaged or not UTF-8.
     """
-    name = "standard input" if path == 0 else path  # or the number of an open file
-    if type(path) is int and hasattr(os, "set_blocking"):
-        os.set_blocking(path, True)  # nothing to read yet is not the end
-    with open(path if type(path) is int else regular(Path(path)), "rb", LINE_BYTES) as file:
-        yield from numbered_lines(file, name, tell)
+    if type(path) is int:
+        if hasattr(os, "set_blocking"):
+            os.set_blocking(path, True)  # nothing to read yet is not the end
+        with open(path, "rb") as file:
+            yield from numbered_lines(file, "standard input")
+        return
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path}: is no regular file. Give one")
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            yield from numbered_lines(file, path)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise damaged(path, error) from None
+
+
+def damaged(path, error):
+    """The InputError for a file that a library could not read."""
+    first_line = str(error).partition("\n")[0]
+    return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
 
 
 def split_files(folder, split, extension):
@@ -30,7 +47,7 @@ def split_files(folder, split, extension):
         raise InputError(f"{folder}: {kind}. Give a folder that holds train.tsv and dev.tsv")
     os.listdir(folder)  # an error where it may not be read; glob would find nothing
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
-    return sorted(map(regular, files))
+    return sorted(files)
 
 
 def strip_pair(pair):
@@ -81,12 +98,4 @@ def kept_pairs(path, rows, config):
         share = f"{len(skipped)} of {len(rows)} lines"
         first = ", ".join(map(str, skipped[:5]))
         print(f"{path}: skipped {share} without two texts (lines {first})", file=sys.stderr)
-    if 2 * sum(is_quoted(source) and is_quoted(target) for source, target in pairs) > len(pairs):
-        hint = "as spreadsheets write them. Take the marks away, or they will be translated, too"
-        print(f"{path}: most texts stand between quotation marks, {hint}", file=sys.stderr)
     return pairs
-
-
-def is_quoted(text):
-    """Whether a text begins and ends with a straight quotation mark."""
-    return len(text) > 1 and text[0] == text[-1] == '"'

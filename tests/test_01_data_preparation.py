@@ -17,9 +17,8 @@ from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
 from engine.loading import Share
 from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
-from engine.plain_text import LINE_BYTES, join_words, one_line
+from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
-from engine.text_files import read_lines
 from engine.translator import text_of
 from notebooks.data_preparation import (
     BOS,
@@ -169,28 +168,10 @@ def test_unusual_separators_and_control_characters_become_spaces(tmp_path):
     assert read_tsv(tmp_path, "train", CONFIG) == [("One two three [31m.", "一。")]
 
 
-def test_lines_may_end_with_a_carriage_return_only(tmp_path):
-    write_tsv(tmp_path, "One.\t一。\rTwo!\t二！\r")
-    assert read_tsv(tmp_path, "train", CONFIG) == PAIRS
-
-
-def test_a_line_without_end_is_cut(tmp_path, capsys):
-    write_tsv(tmp_path, "一" * 10**6 + "\nlast")
-    first = "一" * (LINE_BYTES // 3)
-    assert list(read_lines(tmp_path / "train.tsv")) == [(1, first), (2, "last")]
-    assert capsys.readouterr().err.endswith("train.tsv, line 1: cut after 65,536 bytes\n")
-
-
 def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
     write_tsv(tmp_path, "One.\t一。\nno tab\n\t二\nTwo!\t二！\nempty\t \n" + 2 * "more\t多\n")
     assert read_tsv(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
     assert "skipped 3 of 7 lines without two texts (lines 2, 3, 5)" in capsys.readouterr().err
-
-
-def test_quotation_marks_of_a_spreadsheet_are_told(tmp_path, capsys):
-    write_tsv(tmp_path, '"One."\t"一。"\n"Two!"\t"二！"\n"I," he said.\t“我。”\n')
-    assert len(read_tsv(tmp_path, "train", CONFIG)) == 3
-    assert "most texts stand between quotation marks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

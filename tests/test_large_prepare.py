@@ -25,7 +25,7 @@ from engine.corpus import formats
 from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
 from engine.corpus.dataset import PreparedDataset, load_prepared
-from engine.corpus.formats import needs_preparing, parse_row, raw_lines, read_split
+from engine.corpus.formats import needs_preparing, parse_row, read_split
 from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import learn_tokenizers, prepare
 from engine.corpus.tokenizers import make_tokenizers
@@ -288,12 +288,6 @@ def test_a_full_disk_is_one_line(plain, tmp_path, monkeypatch, name):
         prepare(plain[0], SUBWORDS, tmp_path)
     assert "\n" not in str(refused.value)
     assert left_behind(tmp_path) == []
-
-
-def test_a_line_without_end_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("engine.plain_text.LINE_BYTES", 8)
-    (tmp_path / "text").write_bytes(b"1234567\n12345678\n" + b"x" * 100 + b"\nshort\n" + b"x" * 100)
-    assert list(raw_lines(tmp_path / "text")) == [b"1234567", b"", b"", b"short", b""]
 
 
 # cleaning

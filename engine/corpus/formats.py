@@ -1,19 +1,15 @@
 """The files of a data folder, and the pairs in them, in any format."""
 
-import io
 import itertools
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine import plain_text
 from engine.corpus.pairs import parse_tsv, read_tsv
 from engine.errors import InputError
-from engine.files import regular
 from engine.languages import NAMES
-from engine.plain_text import decode_line, split_lines
-from engine.text_files import kept_pairs, split_files, strip_pair
+from engine.text_files import damaged, kept_pairs, read_lines, split_files, strip_pair
 
 LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
@@ -46,56 +42,23 @@ def find_files(folder, split, config):
     other = config.tgt + extension.removeprefix(config.src)
     files = [(path, path.with_name(path.name.removesuffix(extension) + other)) for path in paths]
     for path, half in files:
-        if not regular(half).exists():
+        if not half.exists():
             raise InputError(f"{path}: its other half {half.name} is missing beside it")
     return extension, files
 
 
-# lines of text
-
-
-def raw_lines(path):
-    """Yields the lines of a file, compressed or not, as bytes; b"" for one that is too long.
-
-    Raises InputError if the file is damaged.
-    """
-    packed = path.suffix == ".gz"
-    try:
-        if packed:
-            file = io.BufferedReader(pa.input_stream(str(path), compression="gzip"))
-        else:
-            file = open(path, "rb")
-        with file:
-            for line in split_lines(file):
-                yield line if len(line) < plain_text.LINE_BYTES else b""
-    except OSError as error:
-        raise damaged(path, error) if packed else error from None
-
-
-def damaged(path, error):
-    """The InputError for a file that a library could not read."""
-    first_line = str(error).partition("\n")[0]
-    return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
-
-
-def read_texts(path):
-    """Yields the lines of a file, compressed or not, as texts. InputError if they are not UTF-8."""
-    for number, line in enumerate(raw_lines(path), start=1):
-        yield decode_line(line, path, number)
+# rows
 
 
 def aligned_lines(path, other):
     """Yields [source, target] of two files. InputError unless they have as many lines."""
     counts = [0, 0]
-    for row in itertools.zip_longest(read_texts(path), read_texts(other)):
-        counts = [count + (line is not None) for count, line in zip(counts, row)]
-        yield [line or "" for line in row]
+    for row in itertools.zip_longest(read_lines(path), read_lines(other), fillvalue=(0, "")):
+        counts = [count + (number > 0) for count, (number, _) in zip(counts, row)]
+        yield [text for _, text in row]
     if counts[0] != counts[1]:
         counted = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
         raise InputError(f"{counted}: they must match line by line")
-
-
-# tables
 
 
 def table_rows(path, config):
@@ -134,7 +97,7 @@ def read_rows(extension, file, config):
         return table_rows(*file, config)
     if len(file) == 2:
         return aligned_lines(*file)
-    return ([line] for line in read_texts(*file))
+    return ([text] for _, text in read_lines(*file))
 
 
 def read_json_pair(line, config):
