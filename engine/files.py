@@ -28,13 +28,6 @@ def file_digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def put_in_place(temporary, path):
-    """Renames a finished file to its name, once its bytes are on the disk: all or nothing."""
-    with open(temporary, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
 def fresh_name(path):
     """A name beside `path` that nothing has yet, for what is renamed to `path` when it is whole."""
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
@@ -50,7 +43,9 @@ def write_whole(path, content):
         # x: only a new file, through no link; who may read it is decided by the umask
         with open(temporary, "xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-        put_in_place(temporary, path)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -65,15 +60,6 @@ def what_to_do(error):
     """What to do about an OSError while writing."""
     full = error.errno in (errno.ENOSPC, errno.EFBIG)
     return "Make room and start again" if full else "Give another place"
-
-
-def make_run_folder(path):
-    """Makes it where there is none. Raises InputError where a file has its name or its parent's."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        file = next(part for part in (path, *path.parents) if part.exists())
-        raise InputError(f"{file}: a file. Give another --run") from None
 
 
 def read_json(path):

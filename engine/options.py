@@ -21,7 +21,6 @@ class Origin:
 
     config: str | None = None
     start: Path | None = None
-    run: Path | None = None
 
 
 def parse_command(form, argv, program, preset=None):
@@ -35,8 +34,6 @@ def parse_command(form, argv, program, preset=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--"] and "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun hands it on
         argv = argv[1:]
-    if any("\0" in part for part in argv):
-        raise InputError("an option holds the character NUL, which no name can hold. Leave it out")
     end = argv.index("--") if "--" in argv else len(argv)  # what is behind it is text
     check_values(argv[:end])
     default = None
@@ -64,11 +61,6 @@ def check_values(argv):
             option.endswith("=") or (value == "" and "=" not in option)
         ):
             raise InputError(f"{option.rstrip('=')}: its value is empty. Is a variable not set?")
-        if option.startswith("--") and any("\ud800" <= sign <= "\udfff" for sign in option + value):
-            name = option.partition("=")[0]
-            raise InputError(
-                f"{name}: its value is not UTF-8. Give the file or folder another name"
-            )
 
 
 def with_whole_paths(command):
@@ -117,7 +109,4 @@ def default_settings(origin, preset):
         return RunConfig.preset(origin.config or preset)
     if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
-    folder = RunFolder(origin.start)
-    if origin.run and RunFolder(origin.run).goes_on_without(origin.start):
-        folder = RunFolder(origin.run)
-    return replace(folder.read_config(), dtype="auto")
+    return replace(RunFolder(origin.start).read_config(), dtype="auto")

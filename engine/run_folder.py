@@ -20,7 +20,7 @@ from engine.checkpoints import Progress, find_checkpoints
 from engine.checks import check_fields, check_vocabularies
 from engine.definitions import code_digest, lessons
 from engine.errors import InputError
-from engine.files import read_form, read_json
+from engine.files import read_form
 from engine.fused_attention import use_fused_attention
 from engine.model_files import check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
@@ -71,24 +71,6 @@ class RunFolder:
     def tokenizers(self):
         """Its source and its target tokenizer."""
         return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
-
-    def goes_on_without(self, start):
-        """Whether this run was begun with the run folder `start`, which is gone, and has saved."""
-        made = self.path / "made.json"
-        if Path(start).is_dir() or not (made.exists() and self.checkpoints()):
-            return False
-        begun = self.start()
-        weights = Path(start) / "model.safetensors"
-        return bool(begun) and Path(begun["weights"]).resolve() == weights.resolve()
-
-    def start(self):
-        """What it began with, by its made.json: {"weights": PATH, "sha256": DIGEST}, or None."""
-        path = self.path / "made.json"
-        start = read_json(path).get("start")
-        texts = [start.get("weights"), start.get("sha256")] if type(start) is dict else []
-        if start is not None and [type(text) for text in texts] != [str, str]:
-            raise InputError(f"{path}: its start is no pair of weights and sha256. Is it damaged?")
-        return start
 
     def checkpoints(self):
         """The folders of its complete checkpoints, oldest first."""

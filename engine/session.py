@@ -18,7 +18,7 @@ from engine import checkpoints
 from engine.checkpoints import Progress, step_of
 from engine.definitions import code_digest, lessons, lessons_changed
 from engine.errors import InputError, Stopped
-from engine.files import make_run_folder, read_json, write_json
+from engine.files import read_json, write_json
 from engine.model_files import (
     check_storable,
     made_for,
@@ -63,7 +63,10 @@ class TrainingSession:
         self.folder = RunFolder(path)
         self.config = config
         self.on_log = on_log
-        self.start = start and {"weights": str(start), "sha256": digest_of_start(start, path)}
+        self.start = {
+            "start": str(start) if start else None,
+            "start_sha256": weights_digest(start) if start else None,
+        }
         self.tokenizers, self.restart = (source, target), restart
         self.checkpoints = self.folder.path / "checkpoints"
         self.log_file = Log(self.folder.path / "log.jsonl")
@@ -87,10 +90,9 @@ class TrainingSession:
         check_place(path)
         with ExitStack() as held:
             if self.writes:
-                make_run_folder(path)
+                path.mkdir(parents=True, exist_ok=True)
                 check_ours(path)
                 held.enter_context(only_here(path))
-                clear_temporary(path)
                 if self.restart:
                     for tokenizer in self.tokenizers:  # before an old run goes
                         check_storable(tokenizer)
@@ -122,7 +124,7 @@ class TrainingSession:
         if (path / "model.safetensors").exists() or self.folder.checkpoints():
             hint = "Put it back, or begin anew with --restart"
             raise InputError(f"{path}: holds weights, and its config.json is missing. {hint}")
-        write_json(path / "made.json", {**what_makes_it(), "start": self.start})
+        write_json(path / "made.json", what_makes_it() | self.start)
         for side, tokenizer in zip(("src", "tgt"), self.tokenizers):
             save_tokenizer(tokenizer, path / f"vocabulary.{side}.json")
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
@@ -136,17 +138,12 @@ class TrainingSession:
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
-        begun = self.folder.start() if "start" in made else self.start
         if self.writes and lessons_changed(made):
             hint = "it goes on with them as they are now; --restart begins anew"
             print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
-        if (begun or {}).get("sha256") != (self.start or {}).get("sha256"):
-            old_start, new_start = (
-                start["weights"] if start else "random ones" for start in (begun, self.start)
-            )
-            again = "as they were before they were trained again"
-            other = again if old_start == new_start else f"not {new_start}"
-            changed.append(f"the weights {old_start}, {other}")
+        if made.get("start_sha256") != self.start["start_sha256"]:
+            weights = [one.get("start") or "random ones" for one in (made, self.start)]
+            changed.append(f"the weights {weights[0]}, not {weights[1]} as they are now")
         for kept, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
             if kept.vocabulary.tokens != given.vocabulary.tokens:
                 changed.append(f"another {side} vocabulary, so other training text")
@@ -166,19 +163,20 @@ class TrainingSession:
         self.dev_set = dev_set
         self.measure = measure
         path = self.folder.path
+        weights = path / "model.safetensors"
         here = self.folder.checkpoints() if self.writes else []
         if step := all_reduce_max(step_of(here[-1]) if here else 0):
             newest = self.shared(self.checkpoints / f"step-{step}")
             self.progress = checkpoints.load_checkpoint(newest, *self.parts, self.made_for)
-        elif self.writes:
-            self.check_without_checkpoint()
+        elif self.writes and weights.exists() and not self.checkpoints.exists():
+            lost = "has weights and no checkpoint to go on from"
+            raise InputError(f"{path}: {lost}. --restart begins anew")
         both = fingerprint(train_set) + fingerprint(dev_set)
         data = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", data):
             hint = "Use --restart to begin anew, or another --run"
             raise InputError(f"{path}: its checkpoint was made on other pairs. {hint}")
         self.progress.data = data
-        weights = path / "model.safetensors"
         if self.progress.finished and not weights.exists():
             hint = "Put it back, or train again with --restart"
             raise InputError(f"{weights}: missing, though the run is finished. {hint}")
@@ -188,16 +186,6 @@ class TrainingSession:
             made = read_json(path / "made.json")
             write_json(path / "made.json", {**made, "lessons": code_digest(*lessons())})
         self.log_file.go_on(self.progress, self.writes)
-
-    def check_without_checkpoint(self):
-        """Raises InputError for a run that has trained and lost its checkpoints: it is kept."""
-        steps = [record["step"] for record in self.folder.read_log()]
-        # the first weights of a run are kept after its first record
-        trained = not steps or max(steps) > self.config.eval_steps or self.folder.is_finished()
-        if trained and (self.folder.path / "model.safetensors").exists():
-            step = f" of step {max(steps)}" if steps else ""
-            lost = f"has weights{step} and no checkpoint to go on from"
-            raise InputError(f"{self.folder.path}: {lost}. --restart begins anew")
 
     # while it trains
 
@@ -292,13 +280,6 @@ class TrainingSession:
             raise Stopped(f"{self.folder.path}: {where}; the same command goes on from there")
 
 
-def digest_of_start(weights, path):
-    """The digest of the weights that a run begins with; where they are gone, what it recorded."""
-    if weights.exists():
-        return weights_digest(weights)
-    return RunFolder(path).start()["sha256"]
-
-
 def check_place(path):
     """Raises InputError for a folder that no run may be written to."""
     if os.path.realpath(path) == os.path.realpath("."):
@@ -337,17 +318,8 @@ def clear(path):
     folders = [*checkpoints.step_folders(folder), *checkpoints.step_folders(folder, ".tmp")]
     for checkpoint in folders:
         shutil.rmtree(checkpoint)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
     for name in FILES:
         (path / name).unlink(missing_ok=True)
-
-
-def clear_temporary(path):
-    """Deletes files that a process was writing when it was killed."""
-    for name in FILES:
-        for left in path.glob(f"{name}.{'[0-9a-f]' * 16}.tmp"):  # as `fresh_name` has it
-            left.unlink()
 
 
 def fingerprint(data_set):

@@ -45,15 +45,13 @@ def run_training(
     Returns all records.
     """
     check_place(Path(run))
-    # a run that has a checkpoint needs its start no more; before that, it does
-    gone = start and not restart and RunFolder(run).goes_on_without(start)
-    known = RunFolder(run if gone else start).tokenizers() if start else None
+    known = RunFolder(start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load(data, config, known)
     check_vocabularies(config, len(source), len(target))
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is
     model = make_model(config, len(source), len(target))
-    if start and not gone:
+    if start:
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
     # an edited lesson 14 that fails does so before an old run goes

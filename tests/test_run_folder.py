@@ -176,12 +176,9 @@ def test_what_an_edited_class_keeps_in_a_buffer_is_saved(small_data, tmp_path, m
 def test_a_run_whose_checkpoints_are_gone_is_not_trained_again(small_data, straight, tmp_path):
     shutil.copytree(straight, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    with pytest.raises(InputError, match="weights of step 8 and no checkpoint to go on from"):
-        run_training(small_data, CONFIG, tmp_path / "run")
-    assert read_records(tmp_path / "run") == read_records(straight)
-    (tmp_path / "run" / "log.jsonl").unlink()  # only what translating needs is left
     with pytest.raises(InputError, match="has weights and no checkpoint to go on from"):
         run_training(small_data, CONFIG, tmp_path / "run")
+    assert read_records(tmp_path / "run") == read_records(straight)
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # there is no GPU to read it
