@@ -21,7 +21,6 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
 RECORDED = (*WITH_OTHER_FORMS, "14", "15")
-TRAINING = tuple(number for number in RECORDED if number != "16")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own

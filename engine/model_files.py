@@ -150,16 +150,8 @@ def read_tensors(path):
         raise InputError(f"{path}: not readable, cut short? ({error})") from None
 
 
-def read_like(path, wanted):
-    """The tensors of a file. InputError unless finite, with names, shapes and kinds as `wanted`."""
-    return check_like(path, read_tensors(path), wanted)
-
-
 def check_like(path, tensors, wanted):
-    """The tensors of this file, if they are finite and have the names, shapes and kinds `wanted`.
-
-    Raises InputError otherwise.
-    """
+    """Raises InputError unless a file's tensors are finite, in names, shapes, kinds as `wanted`."""
     for name in sorted(tensors.keys() | wanted.keys()):
         stored, shape = (
             tuple(side[name].shape) if name in side else "missing" for side in (tensors, wanted)
@@ -173,7 +165,6 @@ def check_like(path, tensors, wanted):
         if not (fits and tensors[name].isfinite().all()):
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: {name} holds NaN, infinity or integers. {hint}")
-    return tensors
 
 
 def weights_digest(path):
@@ -195,19 +186,6 @@ def made_for(config, source, target):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def check_size(path, config, tokens):
-    """Raises InputError if a file cannot hold the weights that its config.json asks for.
-
-    Nothing is allocated: a stranger's config.json may ask for more than the machine has. `tokens`
-    is the size of the larger vocabulary. Counted is what any model of these sizes has at least.
-    """
-    layers = config.num_layers * config.d_model * (config.d_model + config.d_ff)
-    weights = layers + tokens * config.d_model
-    if path.is_file() and weights > path.stat().st_size:
-        hint = "Take a whole copy of the run"
-        raise InputError(f"{path}: smaller than the {weights:,} weights of its config.json. {hint}")
-
-
 def weights_of(model):
     """{name: tensor} of a model's parameters, tied ones once, and of its persistent buffers."""
     stored = model.state_dict()
@@ -221,7 +199,8 @@ def load_weights(model, path, wanted=None):
     Raises InputError when it was made for something else than `wanted`, a digest of `made_for`.
     """
     weights = weights_of(model)
-    tensors = read_like(path, weights)
+    tensors = read_tensors(path)
+    check_like(path, tensors, weights)
     with safetensors.safe_open(path, "pt") as file:
         recorded = (file.metadata() or {}).get("made_for")
     if wanted and recorded != wanted:

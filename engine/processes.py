@@ -2,8 +2,6 @@
 
 import functools
 import os
-import sys
-import threading
 import warnings
 from contextlib import contextmanager
 
@@ -23,9 +21,6 @@ def processes():
     from accelerate import Accelerator  # takes a moment, and only training needs it
     from accelerate.utils import DistributedDataParallelKwargs
 
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and "MASTER_ADDR" not in os.environ:
-        hint = "Start several processes with torchrun, one without WORLD_SIZE"
-        raise InputError(f"WORLD_SIZE is set, and not what torchrun sets beside it. {hint}")
     here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     gpus = torch.cuda.device_count()
     if device().type == "cuda" and here > gpus:
@@ -82,27 +77,14 @@ def wait_for_all():
     all_reduce_max(0)
 
 
-def tell_of_waiting():
-    """Says on standard error for whom this process waits."""
-    settings = {name: os.environ.get(name) for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
-    where = f"{settings['MASTER_ADDR']}:{settings['MASTER_PORT']}"
-    print(
-        f"waiting at {where} until all {settings['WORLD_SIZE']} processes are here", file=sys.stderr
-    )
-
-
 @contextmanager
 def connected():
     """Closes the connection to the other processes at a good end, if there was one.
 
     Raises InputError when another process has ended, since nothing can be done without it.
     """
-    waiting = threading.Timer(5, tell_of_waiting)
-    waiting.daemon = True
-    waiting.start()
     try:
         wait_for_all()  # before any work: are there enough GPUs, are all here?
-        waiting.cancel()
         yield
     except RuntimeError as error:
         lost = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)

@@ -22,7 +22,7 @@ from engine.definitions import code_digest, lessons
 from engine.errors import InputError
 from engine.files import read_form
 from engine.fused_attention import use_fused_attention
-from engine.model_files import check_size, load_tokenizer, load_weights, made_for
+from engine.model_files import load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
@@ -108,13 +108,11 @@ class RunFolder:
         """Config, source tokenizer, target tokenizer and model, in eval mode.
 
         On `device()`, or on another device. Raises InputError for a file that is missing or
-        damaged, for weights of another run, and for weights so large that the model cannot compute
-        with them.
+        damaged, for weights of another run, and for weights with which the model cannot compute.
         """
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
-        check_size(path, config, max(len(source), len(target)))
         model = make_model(config, len(source), len(target))
         load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())

@@ -19,12 +19,6 @@ def tune_process():
 
     Call it before PyTorch is imported: its OpenMP reads GOMP_SPINCOUNT when it is loaded.
     """
-    # A file that is opened while standard input, output or error is closed would take its number.
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
     # Threads that wait for each other do so busily. On Linux they do it for so long that beside
     # another busy program a training step takes many times as long.
     if "OMP_WAIT_POLICY" not in os.environ:

@@ -1,7 +1,6 @@
 """A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from torch.utils.data import Subset
 from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
-from engine.definitions import TRAINING, are_ours, edited_names
+from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms
 from engine.loading import batches_in_order, endless_batches, seed_step
@@ -162,33 +161,17 @@ def train_in(run, model, train_set, dev_set, measure=dict):
     if any(True for _ in criterion.state_dict()):
         wrong = "notebook 12's LabelSmoothing has parameters or buffers, which no checkpoint holds"
         raise InputError(f"{wrong}. Put them into the model")
-    plain = settings_of(criterion)
     compiled = use_fast_forms(model, criterion, config)
     optimizer, scheduler = make_optimizer(model, config)
     check_schedule(optimizer, scheduler)
     run.resume(model, optimizer, scheduler, train_set, dev_set, measure)
-    edited = edited_names(TRAINING)
-    if edited and run.writes and 0 < run.progress.step < config.steps:
-        rest = "what it keeps outside of parameters, buffers and the optimizer's state begins anew"
-        print(f"your version of {', '.join(edited)} goes on: {rest}", file=sys.stderr)
     batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
     with run.going(compiled):
-        try:
-            train(run, batch_loss, optimizer, scheduler, config)
-        finally:
-            if run.writes and settings_of(criterion) != plain:
-                changed = "notebook 12's LabelSmoothing has changed while it trained"
-                print(f"{changed}: a run that goes on begins with a new one", file=sys.stderr)
+        train(run, batch_loss, optimizer, scheduler, config)
         if run.progress.step >= config.steps and not run.progress.finished:
             run.evaluate()  # an edited loop has not, and a run without weights is lost
             run.save()
     return run.records
-
-
-def settings_of(criterion):
-    """What a criterion of a reader's own may count in, as a text."""
-    own = {name: value for name, value in vars(criterion).items() if name[0] != "_"}
-    return repr({**own, "training": None})
 
 
 def mean_loss(model, dataset, config):

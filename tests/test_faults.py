@@ -183,31 +183,6 @@ def test_a_file_is_no_run_folder(refused, tmp_path, small_data):
         refused(train.main, train_again(small_data, run), run)
 
 
-def test_a_number_of_processes_that_is_none(refused, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "abc")
-    refused(train.main, train_again(tmp_path, tmp_path / "run"), "WORLD_SIZE is 'abc'")
-
-
-def test_two_processes_without_an_address(tmp_path, small_data):
-    options = "--config", "tiny", "--data", small_data, "--run", tmp_path / "run"
-    done = run_python(ROOT / "train.py", *options, WORLD_SIZE="2")
-    assert done.returncode == 2 and done.stderr.startswith("error: WORLD_SIZE is set")
-
-
-@pytest.mark.skipif(not shutil.which("sh"), reason="no shell on this machine")
-def test_what_a_child_prints_is_read_where_standard_output_is_closed():
-    program = """
-import subprocess, sys
-from engine.startup import tune_process
-tune_process()
-child = subprocess.run([sys.executable, "-c", "print(7)"], capture_output=True, text=True)
-print(repr(child.stdout), file=sys.stderr)
-"""
-    command = ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.stderr == "'7\\n'\n"
-
-
 # files of a run that are damaged
 
 
@@ -274,11 +249,6 @@ OTHERS = [
 def test_weights_know_their_settings(refused_run, run, change, word):
     rewrite(run / "config.json", **change)
     refused_run(word)
-
-
-def test_a_config_that_asks_for_more_weights_than_there_are_allocates_none(refused_run, run):
-    rewrite(run / "config.json", d_model=4096, num_layers=60, d_ff=16384)
-    refused_run("model.safetensors", "smaller than the")
 
 
 def test_weights_know_their_vocabularies(refused_run, run):

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -281,18 +280,6 @@ def test_who_is_missing_at_the_start_is_told(monkeypatch):
     with pytest.raises(InputError, match="another process of this training has ended"):
         with processes.connected():
             pytest.fail("it began to work")
-
-
-def test_who_waits_for_another_process_says_so(monkeypatch, capsys):
-    said = threading.Event()
-    timer, say = threading.Timer, processes.tell_of_waiting
-    for name, value in dict(WORLD_SIZE="2", MASTER_ADDR="first", MASTER_PORT="29500").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(threading, "Timer", lambda _, function: timer(0, function))
-    monkeypatch.setattr(processes, "tell_of_waiting", lambda: (say(), said.set()))
-    monkeypatch.setattr(processes, "wait_for_all", lambda: said.wait(30))
-    with processes.connected():
-        assert "waiting at first:29500 until all 2 processes" in capsys.readouterr().err
 
 
 def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch, capsys):
