@@ -10,7 +10,6 @@ tune_process()  # before PyTorch
 
 import tyro
 
-from engine.corpus.prepare import load_data
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
 from engine.files import what_to_do, write_whole
@@ -76,7 +75,7 @@ def train_with(command):
             raise InputError("--plot draws, and trains nothing: leave the training's options out")
         plot_log(run, command.plot)
         return 0
-    options = command.restart, print_samples, load_data, command.start
+    options = command.restart, print_samples, command.start
     records = run_training(command.data, command.settings, run.path, *options)
     evaluated = [record for record in records if "dev_loss" in record]
     if processes().is_main_process and evaluated:

@@ -13,14 +13,14 @@ tune_process()  # before PyTorch
 
 import tyro
 
-from engine.corpus.formats import read_split
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command
 from engine.export.shipped.serve import serve
 from engine.languages import languages_of
 from engine.options import parse_command
 from engine.pretrained import default_run, tell_edited
-from engine.scoring import keep_scores, made_with, print_alpha, print_scores, score
+from engine.run_folder import RunFolder
+from engine.scoring import keep_scores, made_with, print_scores, score
 from engine.stream import translate_lines
 from engine.translator import BEAM_SIZE, Translator
 
@@ -71,11 +71,11 @@ def translate_command(argv):
         split = command.split or "test"
         options = split, beam_size, alpha
         made = made_with(run)
-        scores, pairs, translations = score(run, command.score, *options, read_split)
+        scores, pairs, translations = score(run, command.score, *options)
         print_scores(run, split, scores, pairs, translations)
         keep_scores(run, made, command.score, split, pairs, scores, beam_size, alpha)
         if alpha == "auto":
-            print_alpha(run)
+            print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")
         return 0
     if command.serve:
         serve_run(run, command)

@@ -46,12 +46,8 @@ class Log:
     def __init__(self, path):
         self.path = path
         self.records = []
-        self.loss = 0
-        self.tokens = 0
-        self.norm = 0
         self.learning_rate = 0
-        self.before = 0  # tokens from before a stop: left out of the speed
-        self.began = self.until = time.perf_counter()
+        self.start_over()
 
     def go_on(self, progress, write):
         """Reads the records up to the run's progress; the later ones will be written again."""
@@ -68,7 +64,7 @@ class Log:
         self.loss = 0
         self.tokens = 0
         self.norm = 0
-        self.before = 0
+        self.before = 0  # tokens from before a stop: left out of the speed
         self.began = self.until = time.perf_counter()
 
     def pause(self):

@@ -15,7 +15,7 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from engine.checks import check_name
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.definitions import TRANSLATING, code_digest, lessons
 from engine.errors import InputError
 from engine.files import read_json, write_json
@@ -29,12 +29,11 @@ from notebooks.translation import bleu
 ALPHAS = (0.6, 1.0, 1.4, 1.8)  # among which `--alpha auto` chooses for a run
 
 
-def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None, read=read_tsv):
+def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None):
     """Translates a split greedily and with a beam, and measures both; a beam of 1 is greedy.
 
     Returns (scores, pairs, translations): {"greedy": {...}, "beam": {...}}, and what became what.
-    alpha "auto" is chosen on dev first, and kept in the run's `search.json`. `read` reads a split,
-    as `read_tsv` does.
+    alpha "auto" is chosen on dev first, and kept in the run's `search.json`.
     """
     check_name("split", split)
     read_scores(run)  # damaged? Then before any work
@@ -46,9 +45,9 @@ def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None, read=read_ts
     translator = Translator.load(run)
     scores = {}
     translations = {}
-    pairs = read(data, split, translator.config)
+    pairs = read_split(data, split, translator.config)
     if alpha == "auto":
-        alpha = choose_alpha(translator, read(data, "dev", translator.config), beam_size)
+        alpha = choose_alpha(translator, read_split(data, "dev", translator.config), beam_size)
         if made_with(run) == made:
             write_json(Path(run) / "search.json", asdict(Search(alpha, search_digest())))
         else:
@@ -151,8 +150,3 @@ def print_scores(run, split, scores, pairs, translations):
         speed = f"{row['sentences_per_second']} sentences/s"
         print(f"{name:6}  BLEU {row['bleu']:5.2f}  chrF {row['chrf']:5.2f}  {speed}")
     print(f"BLEU {row['bleu_signature']}\nchrF {row['chrf_signature']}")
-
-
-def print_alpha(run):
-    """Prints the length penalty that was chosen for a run."""
-    print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")

@@ -10,7 +10,7 @@ from torch.utils.data import Subset
 
 from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
-from engine.corpus.pairs import load_data
+from engine.corpus.prepare import load_data
 from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms
@@ -33,19 +33,16 @@ from notebooks.translation import bleu
 from utils import device
 
 
-def run_training(
-    data, config, run, restart=False, on_log=None, load=load_data, start=None, samples=()
-):
+def run_training(data, config, run, restart=False, on_log=None, start=None, samples=()):
     """From a data folder to a finished run folder; resumes where an earlier call stopped.
 
-    `on_log(records)` is called whenever there is a new record. `load` reads the data folder, as
-    `load_data` of corpus/pairs.py does. A new run takes vocabularies and weights from the run
-    `start`, if one is given. Each evaluation translates `samples`, else three sentences of dev.
-    Returns all records.
+    `on_log(records)` is called whenever there is a new record. A new run takes vocabularies and
+    weights from the run `start`, if one is given. Each evaluation translates `samples`, else three
+    sentences of dev. Returns all records.
     """
     check_place(Path(run))
     known = RunFolder(start).tokenizers() if start else None
-    source, target, train_set, dev_set, dev_pairs = load(data, config, known)
+    source, target, train_set, dev_set, dev_pairs = load_data(data, config, known)
     check_vocabularies(config, len(source), len(target))
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is

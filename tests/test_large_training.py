@@ -59,7 +59,7 @@ def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path): 
         write_data(tmp_path / kind, pairs, kind)
         config = replace(RunConfig.preset("tiny"), dtype="float32", steps=4, eval_steps=2)
         run = tmp_path / f"run-{kind}"
-        records = run_training(tmp_path / kind, config, run, load=large.load_data)
+        records = run_training(tmp_path / kind, config, run)
         logs.append(
             [[record[name] for name in ("loss", "dev_loss", "dev_bleu")] for record in records]
         )

@@ -38,7 +38,6 @@ from engine.training_run import run_training, take_weights
 from notebooks import data_preparation
 from notebooks.data_preparation import EOS, Batch, WordSegmenter
 from notebooks.multi_head_attention import MultiHeadAttention
-from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.support.box import load_pretrained
 from notebooks.support.viewer import look_inside
@@ -254,20 +253,6 @@ def test_made_json_says_which_lessons_trained_last(small_data, tmp_path):
     write_json(tmp_path / "made.json", {**made, "lessons": "others"})
     run_training(small_data, config, tmp_path)  # finished: it trains nothing
     assert read_json(tmp_path / "made.json")["lessons"] == "others"
-
-
-def test_a_run_does_not_go_on_with_another_optimizer(small_data, tmp_path, monkeypatch):
-    config = stopped_run(small_data, tmp_path)
-
-    def edited(model, config):
-        optimizer, scheduler = make_optimizer(model, config)
-        optimizer.param_groups[0]["betas"] = (0.9, 0.999)
-        return optimizer, scheduler
-
-    monkeypatch.setattr("notebooks.optimizer_schedule.make_optimizer", edited)
-    monkeypatch.setattr(training_run, "make_optimizer", edited)
-    with pytest.raises(InputError, match="notebook 14 has changed since the run was begun"):
-        run_training(small_data, config, tmp_path)
 
 
 def test_a_loop_that_does_not_evaluate_ends_with_its_steps(small_data, tmp_path, monkeypatch):

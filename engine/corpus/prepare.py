@@ -285,8 +285,3 @@ def load_data(data, config, tokenizers=None):
         folder = prepare(data, config, tokenizers=tokenizers)
         return *load_prepared(folder), read_split(data, "dev", config)
     return pairs.load_data(data, config, tokenizers)
-
-
-if __name__ == "__main__":
-    print("Type instead: python prepare.py --data FOLDER", file=sys.stderr)
-    raise SystemExit(2)
