@@ -207,6 +207,12 @@ def all_definitions(numbers=RECORDED):
     return {path.stem: definitions(path) for path in lessons(numbers)}
 
 
+@functools.cache
+def course_definitions():
+    """`all_definitions` of the course, as `make notebooks` has written them."""
+    return read_json(DEFINITIONS)
+
+
 def edited_names(numbers=TRANSLATING):
     """What these lessons define otherwise than the course, or hold patched: names."""
     patched = (name for path in lessons(numbers) for name in patches(path))
@@ -216,21 +222,13 @@ def edited_names(numbers=TRANSLATING):
 @functools.cache
 def changed_names(numbers):
     """What is defined in these lessons otherwise than in the course, is new or missing: names."""
-    ours = read_json(DEFINITIONS)
     names = []
     for path in lessons(numbers):
-        before = ours.get(path.stem, {})
+        before = course_definitions().get(path.stem, {})
         digests = definitions(path)
         changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
         names += dict.fromkeys(changed)
     return names
-
-
-@functools.cache
-def exported_names(path):
-    """The names that a lesson defines. Kept: each batch asks."""
-    tree = ast.parse(notebook_source(path))
-    return [name for node in tree.body for name in defined_names(node)]
 
 
 def patches(path):
@@ -242,7 +240,7 @@ def patches(path):
     if module.get("__file__") != str(path):
         return {}
     files = {}
-    for name in [name for name in exported_names(path) if name in module]:
+    for name in [name for name in course_definitions().get(path.stem, ()) if name in module]:
         members = vars(module[name]) if isinstance(module[name], type) else {name: module[name]}
         for member in members.values():
             member = getattr(member, "__func__", getattr(member, "fget", member))

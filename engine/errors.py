@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import sys
-import threading
-from multiprocessing import parent_process
 
 from engine.plain_text import CONTROL, InputError
 
@@ -77,16 +75,6 @@ def end_at_signals():
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
-
-
-def end_with_parent(*_):
-    """Lets this process end when the one that started it was killed."""
-
-    def follow():
-        parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def tell(text, status):

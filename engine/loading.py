@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from engine.errors import end_with_parent
 from engine.processes import processes
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from utils import device
@@ -61,11 +60,7 @@ def load_ahead(dataset, share):
 
 
 def begin_worker(_):
-    """A worker ends with the process that it works for, to which it leaves its first SIGTERM.
-
-    A cluster sends that to all.
-    """
-    end_with_parent()
+    """A worker leaves its first SIGTERM, which a cluster sends to all, to the training process."""
     signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 

@@ -127,11 +127,6 @@ def rounds(lines, size=2000):
             waiting.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    return collect(waiting, size)
-
-
-def collect(waiting, size):
-    """Yields the lists, from the queue that the thread fills."""
     last = None
     while last is None:
         batch = [waiting.get()]

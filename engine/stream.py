@@ -12,10 +12,11 @@ from engine.text_files import read_lines
 def translate_lines(load, texts=(), path=None):
     """Prints the translation of each of the texts, or of the file's lines, or of standard input's.
 
-    `load` returns the function that translates a list of texts; it takes its time, so reading
-    begins before. Each line is answered as it comes, and many together where many wait, so memory
-    does not grow with their number. Raises InputError for bytes that are not UTF-8, before any work
-    where a file holds them, and when there is nothing to translate or nowhere to write.
+    `load` returns the function that translates a list of texts; it takes its time, so it is called
+    when there is something to translate. Each line is answered as it comes, and many together where
+    many wait, so memory does not grow with their number. Raises InputError for bytes that are not
+    UTF-8, before any work where a file holds them, and when there is nothing to translate or
+    nowhere to write.
     """
     if not texts and not path and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
@@ -27,11 +28,10 @@ def translate_lines(load, texts=(), path=None):
     texts = list(numbered_texts(texts))
     total = sum(1 for _ in read_lines(path)) if path else None
     lines = texts or read_lines(path or sys.stdin.fileno())
-    waiting = rounds(lines)
     translate = load()
     shown = total and sys.stderr.isatty() and not sys.stdout.isatty()
     with tqdm(total=total, unit="sentence", disable=not shown) as bar:
-        for batch in waiting:
+        for batch in rounds(lines):
             numbers, sentences = zip(*batch)
             translations = translate(sentences, first=numbers[0], bar=bar)
             print(*map(one_line, translations), sep="\n", flush=True)

@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import translate
 from engine.errors import InputError
-from engine.plain_text import END, collect, rounds
+from engine.plain_text import rounds
 from engine.stream import translate_lines
 
 
@@ -28,10 +28,6 @@ def test_a_line_is_answered_before_the_next_is_there():
 
 def test_many_lines_come_in_large_pieces_in_their_order():
     assert list(itertools.chain(*rounds(iter(range(10_000)), size=100))) == list(range(10_000))
-    waiting = queue.Queue()
-    for number in (*range(250), END):
-        waiting.put(number)
-    assert list(map(len, collect(waiting, size=100))) == [100, 100, 50]
 
 
 def test_reading_stays_a_round_ahead_at_most():

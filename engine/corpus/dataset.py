@@ -1,7 +1,6 @@
 """What training reads of a prepared folder: the ids, memory-mapped, and the tokenizers."""
 
 import hashlib
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +54,6 @@ class PreparedDataset(Dataset):
         return add_marks(*(ids[start:end].tolist() for ids, start, end in sides))
 
 
-@lru_cache(maxsize=1)
 def load_tokenizers(folder):
     """The source and the target tokenizer of a prepared folder; one object if they are the same."""
     paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]

@@ -41,7 +41,7 @@ from engine.corpus.cleaning import (
     judge,
     nothing_left,
 )
-from engine.corpus.dataset import check_prepared, digest, load_prepared, load_tokenizers, seal
+from engine.corpus.dataset import check_prepared, digest, load_prepared, seal
 from engine.corpus.formats import (
     find_files,
     needs_preparing,
@@ -133,13 +133,12 @@ def learn_tokenizers(path, config):
     return make_tokenizers(list(itertools.islice(read_kept(path), 0, None, step)), config)
 
 
-def encode_split(folder, path, count, config):
+def encode_split(folder, path, count, tokenizers, config):
     """Writes the ids of `count` pairs and their lengths for `PreparedDataset`, no long ones.
 
     Returns how many pairs that are.
     """
     folder.mkdir()
-    tokenizers = load_tokenizers(folder.parent)
     dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.uint32
     lengths = array("i")
     rows = read_kept(path)
@@ -197,7 +196,7 @@ def fill(folder, work, data, config, tokenizers):
         save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
     for split in splits:
         result = folder / split
-        count = encode_split(result, work / split, stay[split], config)
+        count = encode_split(result, work / split, stay[split], tokenizers, config)
         check_kept(data, split, count, config)
         report[split] |= {TOKENS: stay[split] - count, "kept": count}
         report["contents"][split] = digest(sorted(result.iterdir()))
