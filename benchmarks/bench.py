@@ -23,7 +23,8 @@ import ctranslate2
 import numpy as np
 from baselines import RIVALS, alternate, training_step
 
-from engine.corpus.pairs import load_data, read_tsv
+from engine.corpus.formats import read_split
+from engine.corpus.pairs import load_data
 from engine.export.folder import export
 from engine.fast_dropout import use_fast_dropout
 from engine.files import write_json
@@ -142,7 +143,7 @@ def translating_jobs(translator, folder, batch, beam_size, sentences):
 def translating(report):
     """Sentences a second of the model in the box, one at a time and 64 at once."""
     translator = Translator.load(BOX)
-    pairs = read_tsv(ROOT / "data_small", "test", translator.config)
+    pairs = read_split(ROOT / "data_small", "test", translator.config)
     sentences = [english for english, _ in pairs]
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"

@@ -11,7 +11,7 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.export.folder import export
 from engine.run_folder import BOX
 from engine.scoring import measure
@@ -32,7 +32,7 @@ def main():
     parser.add_argument("--run", type=Path, default=BOX)
     run = parser.parse_args().run
     translator = Translator.load(run, device="cpu")
-    texts, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
+    texts, references = zip(*read_split(ROOT / "data_small", "test", translator.config))
     with tempfile.TemporaryDirectory() as place:
         folders = {}
         for form, int8 in product(("ctranslate2", "onnx"), (False, True)):

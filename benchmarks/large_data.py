@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.run_config import RunConfig
 from utils import ROOT
 
@@ -26,7 +26,7 @@ def write_pairs(folder, count):
     A pair is three clauses, each the front of one sentence of data_small and the back of another:
     about 25 English words and 39 Chinese characters, and hardly a clause twice, as in real text.
     """
-    pairs = read_tsv(ROOT / "data_small", "train", RunConfig())
+    pairs = read_split(ROOT / "data_small", "train", RunConfig())
     sentences = [(english.split(), chinese) for english, chinese in pairs]
     folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(0)

@@ -45,7 +45,6 @@ def split_files(folder, split, extension):
     if not folder.is_dir():
         kind = "a file" if folder.is_file() else "no such folder"
         raise InputError(f"{folder}: {kind}. Give a folder that holds train.tsv and dev.tsv")
-    os.listdir(folder)  # an error where it may not be read; glob would find nothing
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
     return sorted(files)
 

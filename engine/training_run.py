@@ -10,7 +10,7 @@ from torch.utils.data import Subset
 
 from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
-from engine.corpus.prepare import load_data
+from engine.corpus.pairs import load_data
 from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms

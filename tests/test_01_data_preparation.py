@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import definitions
-from engine.corpus.pairs import load_data, read_tsv
+from engine.corpus.formats import read_split
+from engine.corpus.pairs import load_data
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
 from engine.loading import Share
@@ -43,7 +44,7 @@ PAIRS = [("One.", "一。"), ("Two!", "二！")]
 
 @pytest.fixture(scope="module")
 def corpus():
-    return [pair for split in ("train", "dev", "test") for pair in read_tsv(DATA, split, CONFIG)]
+    return [pair for split in ("train", "dev", "test") for pair in read_split(DATA, split, CONFIG)]
 
 
 # edits of this lesson
@@ -75,7 +76,7 @@ def test_edits_that_training_does_not_use_are_named(monkeypatch, capsys, small_d
 
 
 def test_the_corpus_has_the_size_that_its_page_says():
-    sizes = [len(read_tsv(DATA, split, CONFIG)) for split in ("train", "dev", "test")]
+    sizes = [len(read_split(DATA, split, CONFIG)) for split in ("train", "dev", "test")]
     assert sizes == [31907, 603, 1003]
 
 
@@ -93,7 +94,7 @@ def with_gap(words):
 def test_sentences_that_are_measured_on_are_new_to_the_model(split):
     """What the corpus's page says of twins: equal but for one word exchanged, more or less."""
     cut = WordSegmenter("en").segment
-    train, measured = read_tsv(DATA, "train", CONFIG), read_tsv(DATA, split, CONFIG)
+    train, measured = read_split(DATA, "train", CONFIG), read_split(DATA, split, CONFIG)
     words = [tuple(cut(english.lower())) for english, _ in train]
     stars, gaps = (set().union(*map(form, words)) for form in (starred, with_gap))
     rows = [tuple(cut(english.lower())) for english, _ in measured]
@@ -155,22 +156,22 @@ def write_tsv(folder, text, split="train"):
 def test_a_split_may_come_in_parts_with_windows_line_ends_and_a_mark_at_the_start(tmp_path):
     write_tsv(tmp_path, "\ufeffOne.\t一。\r\n", "train-a")
     write_tsv(tmp_path, "Two!\t二！", "train-b")
-    assert read_tsv(tmp_path, "train", CONFIG) == PAIRS
+    assert read_split(tmp_path, "train", CONFIG) == PAIRS
 
 
 def test_swap_reverses_the_columns(tmp_path):
     write_tsv(tmp_path, "一。\tOne.\n二！\tTwo!\n")
-    assert read_tsv(tmp_path, "train", replace(CONFIG, target_first=True)) == PAIRS
+    assert read_split(tmp_path, "train", replace(CONFIG, target_first=True)) == PAIRS
 
 
 def test_unusual_separators_and_control_characters_become_spaces(tmp_path):
     write_tsv(tmp_path, "One\u2028two\x0bthree \r \x1b[31m.\t\u3000一。\x01\r\n")
-    assert read_tsv(tmp_path, "train", CONFIG) == [("One two three [31m.", "一。")]
+    assert read_split(tmp_path, "train", CONFIG) == [("One two three [31m.", "一。")]
 
 
 def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
     write_tsv(tmp_path, "One.\t一。\nno tab\n\t二\nTwo!\t二！\nempty\t \n" + 2 * "more\t多\n")
-    assert read_tsv(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
+    assert read_split(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
     assert "skipped 3 of 7 lines without two texts (lines 2, 3, 5)" in capsys.readouterr().err
 
 
@@ -185,14 +186,14 @@ def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
 def test_bad_files_are_named(tmp_path, content, message):
     (tmp_path / "train.tsv").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_tsv(tmp_path, "train", CONFIG)
+        read_split(tmp_path, "train", CONFIG)
 
 
 def test_bad_folders_are_named(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
-        read_tsv(tmp_path / "nowhere", "train", CONFIG)
+        read_split(tmp_path / "nowhere", "train", CONFIG)
     with pytest.raises(InputError, match="holds no train.tsv"):
-        read_tsv(tmp_path, "train", CONFIG)
+        read_split(tmp_path, "train", CONFIG)
 
 
 # segmenters and vocabulary

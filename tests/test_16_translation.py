@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.attention_maps import translation_attention
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.scoring import measure, score
 from notebooks import translation
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows
@@ -150,7 +150,7 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
 
 @pytest.mark.parametrize("beam_size, first", [(1, 1), (3, 2001)])
 def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, first, capsys):
-    texts = [english for english, _ in read_tsv(small_data, "dev", translator.config)]
+    texts = [english for english, _ in read_split(small_data, "dev", translator.config)]
     strange = ["", "   ", "x" * 10_000, "😀😀", "zzz qqq vvv"]
     strange += ["word " * 500, "<eos> <pad>", "a\u2028b", "中文"]
     texts[3:3] = strange
@@ -163,7 +163,7 @@ def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, fi
 
 def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
     """The generator reads each row once for each token that it writes."""
-    texts = [english for english, _ in read_tsv(small_data, "dev", translator.config)]
+    texts = [english for english, _ in read_split(small_data, "dev", translator.config)]
     read = []
 
     def note(module, given):

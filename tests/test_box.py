@@ -10,7 +10,7 @@ from conftest import DATA, DEVICE, ROOT, run_python
 import train
 import translate
 from engine import definitions, pretrained
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.files import file_digest
 from engine.run_config import RunConfig
 from engine.run_folder import BOX, RunFolder
@@ -70,7 +70,7 @@ def test_its_scores_are_those_of_scores_json():
     """On the first 250 sentences they cannot be compared; so all of them, greedily."""
     scores = json.loads((BOX / "scores.json").read_text(encoding="utf-8"))
     (scores,) = scores.values()
-    pairs = read_tsv(ROOT / "data_small", "test", RunConfig())
+    pairs = read_split(ROOT / "data_small", "test", RunConfig())
     sources, references = (list(side) for side in zip(*pairs))
     written = load_pretrained().translate(sources, beam_size=1)
     assert abs(bleu(written, references, "zh")[0] - scores["greedy"]["bleu"]) < 0.1
@@ -226,7 +226,9 @@ def test_what_people_type_first_is_mostly_translated():
         first_words.END.sub("", answer) in allowed for answer, (_, allowed) in zip(written, asked)
     ]
     assert len(asked) == 120 and sum(good) >= 80
-    learned = {english.lower() for english, _ in read_tsv(DATA, "train", RunConfig.preset("small"))}
+    learned = {
+        english.lower() for english, _ in read_split(DATA, "train", RunConfig.preset("small"))
+    }
     assert not learned & {text.lower() for text, _ in asked}
 
 

@@ -15,7 +15,7 @@ from conftest import ROOT, run_python
 import train
 import translate
 from engine import scoring
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.options import parse_command
 from engine.run_config import RunConfig
 from engine.session import FILES
@@ -71,7 +71,7 @@ def test_the_length_penalty_that_dev_likes_best_is_kept(
 ):
     run = tmp_path / "run"
     shutil.copytree(finished_run, run)
-    before, dev = Translator.load(run), read_tsv(small_data, "dev", RunConfig())
+    before, dev = Translator.load(run), read_split(small_data, "dev", RunConfig())
     assert before.alpha == translation.ALPHA
     # a tiny model's BLEU is 0: take the number of characters, which differs, in its place
     monkeypatch.setattr(scoring, "ALPHAS", (0.0, 1.0, 3.0))
@@ -95,7 +95,7 @@ def test_the_length_penalty_that_dev_likes_best_is_kept(
 def test_argument_file_and_pipe_give_the_same_lines(
     finished_run, small_data, tmp_path, capsys, monkeypatch
 ):
-    texts = [english for english, _ in read_tsv(small_data, "dev", RunConfig())][:5]
+    texts = [english for english, _ in read_split(small_data, "dev", RunConfig())][:5]
     texts[2:2] = ["", "😀"]
     (tmp_path / "input.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     options = ["--run", str(finished_run), "--beam-size", "2"]

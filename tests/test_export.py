@@ -31,7 +31,7 @@ from libretranslatepy import LibreTranslateAPI
 from test_01_data_preparation import tricky
 
 import export as program
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.errors import InputError
 from engine.export import page_form, proof, tokenizer_files
 from engine.export.ctranslate2_form import export_ctranslate2
@@ -110,7 +110,7 @@ def without_torch(tmp_path_factory):
 def pairs():
     """All pairs of the corpus."""
     return [pair for split in ("train", "dev", "test")
-            for pair in read_tsv(ROOT / "data_small", split, RunConfig())]  # fmt: skip
+            for pair in read_split(ROOT / "data_small", split, RunConfig())]  # fmt: skip
 
 
 # tokenizers

@@ -19,7 +19,7 @@ import export
 import train
 import translate
 from engine import training_run
-from engine.corpus.prepare import read_split
+from engine.corpus.formats import read_split
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError, Stopped
 from engine.files import write_json
@@ -302,14 +302,6 @@ def test_scores_are_read_before_anything_is_translated(refused, small_data, run,
     refused(translate.main, ["--run", run, "--score", small_data], run / "scores.json")
     (run / "scores.json").write_text('{"data/test 1": null}')
     refused(translate.main, ["--run", run, "--score", small_data], "data/test 1", "no scores")
-
-
-def test_a_folder_of_data_that_may_not_be_read_says_so(refused, small_data, monkeypatch):
-    def listdir(folder):
-        raise PermissionError(13, "Permission denied", str(folder))
-
-    monkeypatch.setattr(os, "listdir", listdir)
-    refused(train.main, ["--data", small_data], "Permission denied", small_data)
 
 
 def test_subwords_are_read_as_they_were_written(tmp_path):

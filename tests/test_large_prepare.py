@@ -26,7 +26,6 @@ from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
 from engine.corpus.dataset import PreparedDataset, load_prepared
 from engine.corpus.formats import needs_preparing, parse_row, read_split
-from engine.corpus.pairs import read_tsv
 from engine.corpus.prepare import learn_tokenizers, prepare
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
@@ -66,7 +65,7 @@ def small_blocks():
 @pytest.fixture(scope="module")
 def pairs():
     """Pairs by split, with signs that no table of words or characters knows."""
-    rows = {split: read_tsv(DATA, split, WORDS) for split in ("train", "dev", "test")}
+    rows = {split: read_split(DATA, split, WORDS) for split in ("train", "dev", "test")}
     train = [*rows["train"][:139], ODD]
     return {"train": train, "dev": rows["dev"][:30], "test": rows["test"][:20]}
 

@@ -8,7 +8,9 @@ from conftest import DATA, TINY, assert_same_run, change_tensors, read_records
 import prepare
 import train
 from engine.corpus import prepare as large
-from engine.corpus.pairs import load_data, read_tsv
+from engine.corpus.dataset import load_prepared
+from engine.corpus.formats import read_split
+from engine.corpus.pairs import load_data
 from engine.errors import InputError
 from engine.options import parse_command
 from engine.run_folder import RunFolder
@@ -46,7 +48,7 @@ def test_vocabularies_and_weights_are_those_of_the_other_run(
     dev_set = load_data(other_data, CONFIG, (source, target))[3]
     wanted = mean_loss(model, dev_set, config)
     assert f"dev loss before the first step {wanted:.3f}\n" in output
-    rows = source.encode_batch([text for text, _ in read_tsv(other_data, "train", CONFIG)])
+    rows = source.encode_batch([text for text, _ in read_split(other_data, "train", CONFIG)])
     share = sum(row.count(1) for row in rows) / sum(map(len, rows))
     assert share > 0.05 and f"unknown to it are {share:.1%} of the source tokens" in output
     assert unknown_share([[1, 3], [2, 1, 5, 5, 3]]) == 0.5
@@ -104,7 +106,7 @@ def test_the_large_path_prepares_with_the_tokenizers_of_the_run(finished_run, ot
     folder = large.prepare(other_data, CONFIG, tmp_path / "out", tokenizers)
     own = large.prepare(other_data, CONFIG, tmp_path / "out")
     assert vocabularies(folder) == vocabularies(finished_run) != vocabularies(own)
-    source, target, train_set, _ = large.load_prepared(folder)
+    source, target, train_set, _ = load_prepared(folder)
     plain = load_data(other_data, CONFIG, tokenizers)[2]
     assert [train_set[row] for row in range(len(train_set))] == [
         tuple(item) for item in plain.items
@@ -117,7 +119,7 @@ def test_a_command_starts_prepares_and_trains(
     data = tmp_path / "data"
     data.mkdir()
     for split in ("train", "dev"):
-        rows = read_tsv(other_data, split, CONFIG)
+        rows = read_split(other_data, split, CONFIG)
         for side, texts in zip(("en", "zh"), zip(*rows)):
             (data / f"{split}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
     monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")

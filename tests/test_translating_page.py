@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 from py_mini_racer import MiniRacer
 
 import export as program
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.errors import InputError, status_of
 from engine.export import proof
 from engine.export.page_form import (
@@ -77,7 +77,7 @@ def folder(tmp_path_factory):
 def pairs():
     """All pairs of the corpus, the test set's last."""
     splits = ("train", "dev", "test")
-    return [pair for split in splits for pair in read_tsv(DATA, split, RunConfig())]
+    return [pair for split in splits for pair in read_split(DATA, split, RunConfig())]
 
 
 # the folder

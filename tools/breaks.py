@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 
-from engine.corpus.pairs import read_tsv
+from engine.corpus.formats import read_split
 from engine.scoring import measure
 from engine.translator import Translator
 from notebooks.data_preparation import BOS, EOS, padding_mask
@@ -49,7 +49,7 @@ def broken_forms(translator):
 def measure_breaks(run):
     """For each form, how many test translations are the reference to the sign, and their BLEU."""
     translator = Translator.load(run, device="cpu")
-    sources, references = zip(*read_tsv(ROOT / "data_small", "test", translator.config))
+    sources, references = zip(*read_split(ROOT / "data_small", "test", translator.config))
     rows = []
     for name, broken in broken_forms(translator):
         texts = list(sources)

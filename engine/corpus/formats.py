@@ -6,7 +6,6 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.corpus.pairs import parse_tsv, read_tsv
 from engine.errors import InputError
 from engine.languages import NAMES
 from engine.text_files import damaged, kept_pairs, read_lines, split_files, strip_pair
@@ -100,6 +99,14 @@ def read_rows(extension, file, config):
     return ([text] for _, text in read_lines(*file))
 
 
+def parse_tsv(line, config):
+    """(source, target) of a line of a .tsv file; None if it has no tab."""
+    pair = line.split("\t")[:2]
+    if len(pair) < 2:
+        return None
+    return (pair[1], pair[0]) if config.target_first else (pair[0], pair[1])
+
+
 def read_json_pair(line, config):
     """The pair in one JSON object: by ISO code or English name, plain or under "translation".
 
@@ -125,13 +132,13 @@ def parse_row(extension, row, config):
 
 
 def read_split(data, split, config):
-    """The pairs of dev or test in any format: a list of (source, target) texts.
+    """The pairs of one split of a data folder, in any format: a list of (source, target) texts.
 
-    Of .tsv files it is what `read_tsv` returns.
+    They are in the order of the split's files. Lines without a pair or with an empty side are
+    skipped, counted and reported on stderr. Raises InputError, naming the file, for a missing or
+    empty split, bytes that are not UTF-8, or a file in which no line holds a pair.
     """
     extension, files = find_files(data, split, config)
-    if extension == "tsv":
-        return read_tsv(data, split, config)
     pairs = []
     for file in files:
         rows = read_rows(extension, file, config)

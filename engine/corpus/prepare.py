@@ -29,7 +29,6 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from engine.checks import check_kept
-from engine.corpus import pairs
 from engine.corpus.cleaning import (
     DUPLICATE,
     EMPTY,
@@ -41,15 +40,8 @@ from engine.corpus.cleaning import (
     judge,
     nothing_left,
 )
-from engine.corpus.dataset import check_prepared, digest, load_prepared, seal
-from engine.corpus.formats import (
-    find_files,
-    needs_preparing,
-    parse_row,
-    present_splits,
-    read_rows,
-    read_split,
-)
+from engine.corpus.dataset import check_prepared, digest, seal
+from engine.corpus.formats import find_files, parse_row, present_splits, read_rows
 from engine.corpus.tokenizers import make_tokenizers
 from engine.definitions import code_digest
 from engine.errors import InputError
@@ -270,17 +262,3 @@ def print_report(data, report):
     if kept < lines / 2:
         message = f"only {kept:,} of {lines:,} lines of train are kept: the table says why"
         print(f"{data}: {message}", file=sys.stderr)
-
-
-# what training reads
-
-
-def load_data(data, config, tokenizers=None):
-    """Reads train and dev of a data folder, with tokenizers made from train if none are given.
-
-    Returns (source tokenizer, target tokenizer, train set, dev set, dev's pairs of texts).
-    """
-    if needs_preparing(data, config):
-        folder = prepare(data, config, tokenizers=tokenizers)
-        return *load_prepared(folder), read_split(data, "dev", config)
-    return pairs.load_data(data, config, tokenizers)
