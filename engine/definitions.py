@@ -21,6 +21,7 @@ DEFINITIONS = ROOT / "engine" / "definitions.json"
 TRANSLATING = (*(f"{number:02}" for number in range(1, 12)), "16")
 WITH_OTHER_FORMS = (*TRANSLATING, "12", "13")
 RECORDED = (*WITH_OTHER_FORMS, "14", "15")
+TRAINING = tuple(number for number in RECORDED if number != "16")
 # and a lesson's number: what is no function, class or constant, and may patch one
 OTHER = "other code of lesson "
 # where the code of libraries is: beside PyTorch, and Python's own
@@ -169,16 +170,32 @@ def bare_code(source):
 def code_digest(*paths):
     """A digest of all code of modules and notebooks, docstrings and comments left out.
 
-    Of a reader's own modules, which notebooks import or which have patched them, too, and of what
-    lesson 00 gives all others.
+    Of a reader's own modules, which notebooks import or which have patched them, of the files that
+    all these name, and of what lesson 00 gives all others.
     """
     parts = [] if lessons(["00"])[0] in paths else [shared_code()]
     for path in paths:
         parts.append(bare_code(own_source(path)))
         if path.suffix == ".ipynb":
-            parts += own_modules(path).values()
+            own = own_modules(path)
+            parts += own.values()
             parts += [bare_code(own_source(file)) for file in patches(path).values()]
+            files = [file for code in (path, *own) for file in named_files(code)]
+            parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def named_files(path):
+    """The files that texts in the code of a file name, as a dictionary that a lesson reads.
+
+    From the current folder, the course's or its own.
+    """
+    constants = (node for node in ast.walk(ast.parse(own_source(path)))
+                 if isinstance(node, ast.Constant))  # fmt: skip
+    texts = (node.value for node in constants if isinstance(node.value, str))
+    short = (text for text in texts if len(text) < 200 and text.isprintable())
+    files = [place / text for text in short for place in (Path(), ROOT, path.parent)]
+    return [file for file in dict.fromkeys(files) if file.is_file()]
 
 
 def shared_code():

@@ -184,6 +184,19 @@ def made_for(config, source, target):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def check_size(path, config, tokens):
+    """Raises InputError if a file cannot hold the weights that its config.json asks for.
+
+    Nothing is allocated: a stranger's config.json may ask for more than the machine has. `tokens`
+    is the size of the larger vocabulary. Counted is what any model of these sizes has at least.
+    """
+    layers = config.num_layers * config.d_model * (config.d_model + config.d_ff)
+    weights = layers + tokens * config.d_model
+    if path.is_file() and weights > path.stat().st_size:
+        hint = "Take a whole copy of the run"
+        raise InputError(f"{path}: smaller than the {weights:,} weights of its config.json. {hint}")
+
+
 def weights_of(model):
     """{name: tensor} of a model's parameters, tied ones once, and of its persistent buffers."""
     stored = model.state_dict()

@@ -3,6 +3,7 @@
 Exported folders have this file, so it imports Python's own library only.
 """
 
+import io
 import os
 import queue
 import re
@@ -10,6 +11,7 @@ import stat
 import threading
 from unicodedata import combining, normalize
 
+WRONG = re.compile("[\0\udc80-\udcff]")  # NUL, and Python's stand-ins for bad bytes
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
 # soft hyphen, zero-width space, marks of direction, word joiner, byte order mark; and joiners of
 # signs behind a Latin letter: other scripts, and emoji, need them
@@ -33,18 +35,20 @@ class InputError(Exception):
 
 
 def numbered_lines(file, name):
-    """Yields (line number from 1, text without its line end) of a binary file, UTF-8.
+    """Yields (line number from 1, text without its line end) of a buffered binary file, UTF-8.
 
-    A byte order mark at its start is dropped. Raises InputError at the first bad byte.
+    A byte order mark at its start is dropped. Raises InputError at the first bad byte, and at NUL.
     """
-    for number, line in enumerate(file, start=1):
-        try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            where = f"{name}, line {number}, byte {error.start + 1}"
-            raise InputError(
-                f"{where}: not UTF-8. Save the file as UTF-8 and start again"
-            ) from None
+    head = file.peek(1)  # a file that has CR and no LF comes from an old Mac
+    end = "\r" if b"\r" in head[:-1] and b"\n" not in head else "\n"
+    text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline=end)
+    for number, line in enumerate(text, start=1):
+        if wrong := WRONG.search(line):
+            byte = len(line[: wrong.start()].encode("utf-8", "surrogateescape")) + 1
+            kind = "not UTF-8 but UTF-16, or no text" if wrong[0] == "\0" else "not UTF-8"
+            where = f"{name}, line {number}, byte {byte}"
+            raise InputError(f"{where}: {kind}. Save the file as UTF-8 and start again")
+        yield number, line.rstrip("\r\n")
 
 
 def numbered_texts(texts):

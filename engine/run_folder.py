@@ -22,7 +22,7 @@ from engine.definitions import code_digest, lessons
 from engine.errors import InputError
 from engine.files import read_form
 from engine.fused_attention import use_fused_attention
-from engine.model_files import load_tokenizer, load_weights, made_for
+from engine.model_files import check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
@@ -113,6 +113,7 @@ class RunFolder:
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
+        check_size(path, config, max(len(source), len(target)))
         model = make_model(config, len(source), len(target))
         load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())

@@ -1,6 +1,7 @@
 """A whole training: from a data folder to a finished run folder, around notebook 15's loop."""
 
 import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from torch.utils.data import Subset
 from engine.checkpoints import check_schedule
 from engine.checks import check_vocabularies
 from engine.corpus.pairs import load_data
-from engine.definitions import are_ours
+from engine.definitions import TRAINING, are_ours, edited_names
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms
 from engine.loading import batches_in_order, endless_batches, seed_step
@@ -162,6 +163,10 @@ def train_in(run, model, train_set, dev_set, measure=dict):
     optimizer, scheduler = make_optimizer(model, config)
     check_schedule(optimizer, scheduler)
     run.resume(model, optimizer, scheduler, train_set, dev_set, measure)
+    edited = edited_names(TRAINING)
+    if edited and run.writes and 0 < run.progress.step < config.steps:
+        rest = "what it keeps outside of parameters, buffers and the optimizer's state begins anew"
+        print(f"your version of {', '.join(edited)} goes on: {rest}", file=sys.stderr)
     batch_loss = wrap_ddp(WrappedLoss(model, criterion, config))
     with run.going(compiled):
         train(run, batch_loss, optimizer, scheduler, config)

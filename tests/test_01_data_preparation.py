@@ -449,3 +449,8 @@ def test_a_batch_is_pinned_as_a_whole(monkeypatch):
     for tensor, other in zip(batch, copy):
         assert tensor is not other
         assert torch.equal(tensor, other)
+
+
+def test_lines_may_end_with_a_carriage_return_only(tmp_path):
+    write_tsv(tmp_path, "One.\t一。\rTwo!\t二！\r")
+    assert read_split(tmp_path, "train", CONFIG) == PAIRS

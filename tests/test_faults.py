@@ -540,3 +540,8 @@ def test_no_code_of_a_strangers_folder_runs(tmp_path):
         done = run_python(*program, "--run", ".", "Hello.", cwd=tmp_path, PYTHONPATH="")
         assert done.returncode == 2 and "planted" not in done.stderr, done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_a_config_that_asks_for_more_weights_than_there_are_allocates_none(refused_run, run):
+    rewrite(run / "config.json", d_model=4096, num_layers=60, d_ff=16384)
+    refused_run("model.safetensors", "smaller than the")

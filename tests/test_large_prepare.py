@@ -547,3 +547,13 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
         captured = capsys.readouterr()
         assert captured.err.startswith("error: ") and words in captured.err
         assert (captured.err.count("\n"), captured.out) == (1, "")
+
+
+def test_a_file_that_is_emptied_while_it_is_read_ends_no_process(plain, tmp_path):
+    folder = shutil.copytree(plain[1], tmp_path / "prepared")
+    train = load_prepared(folder)[2]
+    first = train[0]
+    os.truncate(folder / "train" / "tgt.ids", 0)
+    assert first  # of memory
+    with pytest.raises(InputError, match="was cut short while it was read"):
+        train[len(train) - 1]

@@ -313,3 +313,30 @@ def test_a_plot_takes_no_data(finished_run, tmp_path, capsys):
     options = ["--run", str(finished_run), "--plot", str(tmp_path / "p.png")]
     assert train.main([*options, "--data", "/nowhere"]) == 2
     assert "leave the training's options out" in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_tells_what_begins_anew(small_data, tmp_path, monkeypatch, capsys):
+    config = replace(SHORT, steps=4, eval_steps=2)
+    run_training(small_data, config, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-4")
+    monkeypatch.setattr(training_run, "edited_names", lambda numbers: ["TokenBatchSampler"])
+    run_training(small_data, config, tmp_path / "run")
+    assert "your version of TokenBatchSampler goes on" in capsys.readouterr().err
+
+
+def test_files_and_modules_that_a_lesson_reads_count(tmp_path, monkeypatch):
+    lesson, words = tmp_path / "01_data_preparation.ipynb", tmp_path / "words.txt"
+    code = f"#| export\\nfrom outside_module import cut\\nwords = open('{words.as_posix()}')"
+    lesson.write_text(f'{{"cells": [{{"cell_type": "code", "source": "{code}"}}]}}')
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = set()
+    for text, cut in (("a", "1"), ("b", "1"), ("b", "2")):
+        words.write_text(text)
+        (tmp_path / "outside_module.py").write_text(f"cut = {cut}")
+        digests.add(code_digest(lesson))
+    assert len(digests) == 3
+    (tmp_path / "outside_module.py").write_text("cut = open('near.txt')")  # beside the module
+    for text in "ab":
+        (tmp_path / "near.txt").write_text(text)
+        digests.add(code_digest(lesson))
+    assert len(digests) == 5

@@ -1,6 +1,7 @@
 """What training reads of a prepared folder: the ids, memory-mapped, and the tokenizers."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +35,12 @@ class PreparedDataset(Dataset):
         self.lengths = counts + 1  # with the marks
         self.ends = np.cumsum(counts, axis=0)
         self.ids = []
+        self.files = []
         for side, total in zip(("src", "tgt"), counts.sum(axis=0)):
             path = self.folder / split / f"{side}.ids"
             width = path.stat().st_size // total  # of an id, in bytes
-            self.ids.append(np.memmap(path, f"u{width}", "r"))
+            self.files.append(open(path, "rb"))
+            self.ids.append(np.memmap(self.files[-1], f"u{width}", "r"))
 
     def __reduce__(self):
         return PreparedDataset, (self.folder, self.split)
@@ -50,6 +53,10 @@ class PreparedDataset(Dataset):
             raise IndexError(f"pair {index} of {len(self)}")
         counts = self.lengths[index] - 1
         starts = self.ends[index] - counts
+        for file, ids in zip(self.files, self.ids):
+            if os.fstat(file.fileno()).st_size < ids.nbytes:  # reading on would end the process
+                hint = "Delete its folder, and it is prepared again"
+                raise InputError(f"{file.name}: was cut short while it was read. {hint}")
         sides = zip(self.ids, starts, starts + counts)
         return add_marks(*(ids[start:end].tolist() for ids, start, end in sides))
 
