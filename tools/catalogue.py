@@ -57,7 +57,6 @@ SITE = (
     "tools/pages.html.j2",
     "tools/pages_index.html.j2",
     "tools/pages_text.py",
-    "tools/pages_map.py",
     *PAGE_FILES,
 )
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')

@@ -35,7 +35,6 @@ from grading import FOLDED
 from jinja2 import Environment, FileSystemLoader
 from lesson_tables import facts_of
 from pages_edition import EXECUTED, Edition, write_fonts
-from pages_map import series_map
 from pages_search import search_index
 from pages_text import Renderer, with_chinese_marked
 from student import without_solutions
@@ -151,7 +150,6 @@ def write_edition(folder, edition, solutions, address):
         page=index,
         readmes=readmes,
         alt=re.search(r"!\[(.*)\]\(.*attention", index.cells[0].source)[1],
-        map=series_map([page.file for page in course], edition.word),
         install=show.markdown(edition.text("README.md", commands.partition("\n## ")[0])),
     )
     write_files(folder, edition, written)
