@@ -89,8 +89,8 @@ COPIES ?= copies/*/
 grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all lessons or ONLY="03 04"; FOLDER/notebooks holds a copy's notebooks
 	$(BIN)/python tools/grade.py $(COPIES) $(if $(ONLY),--only $(ONLY))
 
-pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1, for the web by ADDRESS=https://...
-	$(BIN)/python tools/pages.py $(if $(filter 1 yes true,$(SOLUTIONS)),--solutions) $(if $(ADDRESS),--address "$(ADDRESS)")
+pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1
+	$(BIN)/python tools/pages.py $(if $(filter 1 yes true,$(SOLUTIONS)),--solutions)
 
 chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, in 20 minutes, by EXECUTE=1
 	$(BIN)/python tools/translated_copy.py $(if $(filter 1 yes true,$(EXECUTE)),--execute)

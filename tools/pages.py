@@ -1,6 +1,6 @@
 """Renders the committed notebooks and the READMEs to a small static site.
 
-    python tools/pages.py [OUT] [--solutions] [--address URL]
+    python tools/pages.py [OUT] [--solutions]
 
 It needs no network and no server. Scripts only add the search field and the attention viewer.
 Nothing is executed. Formulas become MathML; the fonts that ship with the site hold just the
@@ -124,7 +124,7 @@ def read_readme(name, edition):
     return nbformat.v4.new_markdown_cell(edition.text(name, text))
 
 
-def write_edition(folder, edition, solutions, address):
+def write_edition(folder, edition, solutions):
     """Writes the site in a language to a new folder."""
     course = write_lessons(folder, solutions, edition)
     readmes = [Page(ROOT / name, file, [read_readme(name, edition)])
@@ -132,7 +132,7 @@ def write_edition(folder, edition, solutions, address):
     pages = course + readmes
     index = Page(ROOT / "README.md", "index.html", readmes[0].cells, following=course[0])
     edition.files = {page.source: page.file for page in pages}
-    about = {"edition": edition, "address": address, "lessons": course, "course": index.title}
+    about = {"edition": edition, "lessons": course, "course": index.title}
     templates = Environment(loader=FileSystemLoader(TOOLS), autoescape=True, trim_blocks=True)
     templates.globals["_"] = edition.word
     template = templates.get_template("pages.html.j2")
@@ -172,16 +172,12 @@ def write_files(folder, edition, written):
         (folder / "images" / name).write_bytes(content)
 
 
-def build(site, solutions=False, address=""):
-    """Writes the site to a new folder.
-
-    With `solutions` they are there, folded. `address` is where the site will stand, for links that
-    need it.
-    """
+def build(site, solutions=False):
+    """Writes the site to a new folder; with `solutions` they are there, folded."""
     editions = [Edition("en", "English"), Edition("zh-CN", "中文", "zh/", "zh_CN")]
     for edition, other in zip(editions, reversed(editions)):
         edition.other = other
-        write_edition(site / edition.below, edition, solutions, address)
+        write_edition(site / edition.below, edition, solutions)
     export_page(BOX, site / "translator")
     (site / LIST).write_text("\n".join(contents(site)), encoding="utf-8")
 
@@ -207,16 +203,13 @@ def main(arguments=None):
     meaning = "the folder to write (default: pages)"
     parser.add_argument("out", nargs="?", default="pages", type=Path, help=meaning)
     parser.add_argument("--solutions", action="store_true", help="with the solutions, folded")
-    parser.add_argument("--address", default="", help="where the site will stand: https://...")
     options = parser.parse_args(arguments)
-    if options.address and not re.fullmatch(r"https?://[^\s/]\S*", options.address):
-        raise InputError(f"--address {options.address}: it begins with https:// or http://")
     out = at_home(options.out).resolve()
     check_replaceable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
         site = Path(temporary) / "site"
-        build(site, options.solutions, options.address.rstrip("/"))
+        build(site, options.solutions)
         if out.exists():
             out.rename(Path(temporary) / "former")
         site.rename(out)
