@@ -5,10 +5,6 @@ It needs no network, no server, no Chinese font, and scripts for nothing but sea
 
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import nbformat
@@ -17,7 +13,7 @@ import pages_edition
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from conftest import NOTEBOOKS, ROOT, start_with_ctrl_c
+from conftest import NOTEBOOKS, ROOT
 from fontTools.ttLib import TTFont
 from grading import FOLDED, exercises
 from pages_text import to_mathml, with_chinese_marked
@@ -244,56 +240,23 @@ def test_a_lesson_that_cannot_be_shown_is_named(monkeypatch, tmp_path, edit, wor
         program.write_lessons(tmp_path, True, program.Edition("en", "English"))
 
 
-@pytest.fixture
-def copied(site, monkeypatch):
-    """What `build` is given, which copies a site instead of building one; "fail" makes it fail."""
+def test_a_former_site_is_written_over_and_nothing_else(site, monkeypatch, tmp_path):
     given = []
 
-    def build(folder, *options):
+    def build(folder, solutions):
+        given.append(solutions)
         shutil.copytree(site, folder)
-        if "fail" in given:
-            raise InputError("half way")
-        given.append(options)
 
     monkeypatch.setattr(program, "build", build)
-    return given
-
-
-def test_options_reach_the_site(copied, tmp_path):
-    assert run(tmp_path / "one") == 0
-    assert run(tmp_path / "two", "--solutions") == 0
-    assert copied == [(False,), (True,)]
-
-
-@pytest.mark.parametrize("name", ["images/mine.png", "style.css", "17_more.html"])
-def test_a_former_site_is_replaced_as_a_whole_or_not_at_all(copied, site, tmp_path, name):
-    former = tmp_path / "former"
+    former, mine = tmp_path / "former", tmp_path / "former" / "mine.png"
     assert run(former) == 0
-    mine = former / name
-    mine.write_text("mine", encoding="utf-8")
-    assert run(former) == run(mine) == 2  # it is not in the list, and a file is no folder
-    (former / program.LIST).write_text("\n".join(program.contents(former)), encoding="utf-8")
-    copied.append("fail")
-    assert run(former) == 2 and mine.read_text(encoding="utf-8") == "mine"
-    copied.clear()
-    assert run(former) == 0
-    files, expected = ({path.relative_to(folder): path.stat().st_size for path in folder.rglob("*")}
-                       for folder in (former, site))  # fmt: skip
-    assert files == expected
-    assert [path.name for path in tmp_path.iterdir()] == ["former"]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-def test_ctrl_c_is_one_line(tmp_path):
-    command = [sys.executable, program.__file__, tmp_path / "site"]
-    with start_with_ctrl_c(command, stderr=subprocess.PIPE, text=True) as making:
-        end = time.monotonic() + 120
-        while not list(tmp_path.iterdir()) and time.monotonic() < end:
-            time.sleep(0.05)
-        making.send_signal(signal.SIGINT)
-        message = making.communicate(timeout=60)[1]
-    assert (making.returncode, message) == (130, "stopped\n")
-    assert list(tmp_path.iterdir()) == []
+    mine.touch()
+    (former / "index.html").write_text("old", encoding="utf-8")
+    assert run(former, "--solutions") == 0 and given == [False, True]
+    names = {path.relative_to(former) for path in former.rglob("*")}
+    assert names == {path.relative_to(site) for path in site.rglob("*")} | {Path("mine.png")}
+    assert (former / "index.html").stat().st_size == (site / "index.html").stat().st_size
+    assert run(tmp_path) == run(mine) == 2 and len(given) == 2  # no site, and no folder
 
 
 def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):

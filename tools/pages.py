@@ -6,6 +6,7 @@ It needs no network and no server. Scripts only add the search field and the att
 Nothing is executed. Formulas become MathML; the fonts that ship with the site hold just the
 characters on its pages. Solutions are left out, of the pages and of the notebooks that ship along.
 The folder zh is the same site in Chinese; each page leads to itself in the other language.
+A former site is written over; what else somebody has put there stays.
 """
 
 import argparse
@@ -20,14 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import InputError, run_command
-
-if __name__ == "__main__":
-    from engine.startup import print_error
-
-    sys.excepthook = print_error  # before nbformat, which takes a moment: Ctrl-C is one line
-
-# isort: split
 import nbformat
 from catalogue import PAGES, VIEWER, blocks, catalogue_of
 from copies import changed
@@ -40,8 +33,9 @@ from pages_text import Renderer, with_chinese_marked
 from student import without_solutions
 
 from engine.definitions import lessons
+from engine.errors import InputError, run_command
 from engine.export.page_form import export_page
-from engine.files import at_home, file_digest
+from engine.files import at_home
 from engine.run_folder import BOX
 
 TOOLS = Path(__file__).resolve().parent
@@ -50,7 +44,6 @@ ROOT = TOOLS.parent
 READMES = {
     name: re.sub("^docs_|_readme$", "", catalogue_of(name).lower()) + ".html" for name in PAGES
 }
-LIST = "pages.sha256"  # the files of a site: by it a former one is known
 
 
 @dataclass
@@ -179,22 +172,6 @@ def build(site, solutions=False):
         edition.other = other
         write_edition(site / edition.below, edition, solutions)
     export_page(BOX, site / "translator")
-    (site / LIST).write_text("\n".join(contents(site)), encoding="utf-8")
-
-
-def contents(folder):
-    """A line for each file in a site but its list: its SHA-256 and its name."""
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    return [f"{file_digest(folder / name)}  {name}" for name in sorted(names) if name != LIST]
-
-
-def check_replaceable(out):
-    """Refuses a path that holds a file of anybody else's: it will be replaced as a whole."""
-    listed = out / LIST
-    known = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
-    foreign = "a file" if out.is_file() else min(set(contents(out)) - set(known), default="")[66:]
-    if foreign:
-        raise InputError(f"{out} is not as this tool left it ({foreign}): choose another folder")
 
 
 def main(arguments=None):
@@ -205,14 +182,12 @@ def main(arguments=None):
     parser.add_argument("--solutions", action="store_true", help="with the solutions, folded")
     options = parser.parse_args(arguments)
     out = at_home(options.out).resolve()
-    check_replaceable(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+    if out.exists() and not (out / "zh" / "search.js").is_file():
+        raise InputError(f"{out} is there already, and is no such site: choose another folder")
+    with tempfile.TemporaryDirectory() as temporary:
         site = Path(temporary) / "site"
         build(site, options.solutions)
-        if out.exists():
-            out.rename(Path(temporary) / "former")
-        site.rename(out)
+        shutil.copytree(site, out, dirs_exist_ok=True)
     size = sum(path.stat().st_size for path in out.rglob("*"))
     print(f"{size / 1e6:.1f} MB: open {out / 'index.html'}")
     if not EXECUTED.exists():
