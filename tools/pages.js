@@ -27,14 +27,6 @@ field.form.onsubmit = (event) => {
   event.preventDefault();
   found.querySelector("a")?.click();
 };
-field.form.onkeydown = (event) => {
-  const stops = [field, ...found.querySelectorAll("a")];
-  const step = { ArrowDown: 1, ArrowUp: -1, Escape: -Infinity }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  stops[Math.max(0, stops.indexOf(document.activeElement) + step)]?.focus();
-  if (event.key === "Escape") field.form.reset();
-};
 field.form.onreset = () => setTimeout(search);
 document.onclick = (event) => event.target === field || field.form.reset();
 field.form.hidden = false;
@@ -63,20 +55,6 @@ for (const data of document.querySelectorAll("figure > script")) {
   const el = make("div", { className: "viewer" });
   render({ model: loose(JSON.parse(data.textContent)), el });
   data.parentElement.querySelector(".picture").replaceWith(el);
-}
-
-// a part of the page that translates opens below the paragraph that links to it, and closes again
-for (const link of document.querySelectorAll("a.live")) {
-  const frame = make("iframe", { className: "live", hidden: true, title: link.textContent });
-  link.closest("section > *").after(frame);
-  link.ariaExpanded = "false";
-  link.onclick = (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a tab of its own
-    event.preventDefault();
-    frame.src ||= link.href;
-    frame.hidden = !frame.hidden;
-    link.ariaExpanded = String(!frame.hidden);
-  };
 }
 
 // the same section in the other language
