@@ -16,13 +16,12 @@ import re
 import shutil
 import sys
 import tempfile
-import textwrap
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from catalogue import PAGES, VIEWER, blocks, catalogue_of
+from catalogue import PAGES, VIEWER, catalogue_of
 from copies import changed
 from grading import FOLDED
 from jinja2 import Environment, FileSystemLoader
@@ -62,14 +61,6 @@ class Page:
         """The first heading, without a point behind a lesson's number."""
         heading = self.cells[0].source.partition("\n")[0].removeprefix("# ").replace(" · ", " ")
         return "README" if self.file == "readme.html" else heading
-
-    @property
-    def description(self):
-        """What a search engine shows: the question that a lesson answers, how the page begins."""
-        texts = (text for text in blocks(self.cells[0].source) if text[0] not in "#[")
-        begins = next(texts, "")
-        begins = re.split(" Reading: |阅读：", re.sub(r"\[(.*?)\]\(.*?\)|[*`]", r"\1", begins))[0]
-        return textwrap.shorten(f"{self.facts.get('question', '')} {begins}", 250, placeholder=" …")
 
 
 def read_lesson(path, solutions, edition):
