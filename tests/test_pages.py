@@ -1,11 +1,7 @@
-"""What the site of `make pages` must be: complete, linked, and open to all readers.
-
-It needs no network, no server, no Chinese font, and scripts for nothing but search and the viewer.
-"""
+"""What the site of `make pages` must be: complete, linked, and open to all readers."""
 
 import re
 import shutil
-from pathlib import Path
 
 import nbformat
 import pages as program
@@ -16,7 +12,7 @@ from bs4 import BeautifulSoup
 from conftest import NOTEBOOKS
 from fontTools.ttLib import TTFont
 from grading import FOLDED
-from pages_text import to_mathml, with_chinese_marked
+from pages_text import to_mathml
 from playwright.sync_api import expect
 
 from engine.errors import InputError
@@ -46,17 +42,16 @@ def site(tmp_path_factory):
 def pages(site):
     """{file name: parsed page} of the English edition and, below zh, of the Chinese one."""
     paths = [*site.glob("*.html"), *site.glob("zh/*.html")]
-    return {path.relative_to(site).as_posix(): parsed(path.read_text("utf-8")) for path in paths}
+    return {
+        path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        for path in paths
+    }
 
 
 @pytest.fixture(scope="module")
 def lessons(pages):
     """[(notebook, its page)] in English."""
     return [(path, pages[name]) for path, name in zip(NOTEBOOKS, LESSONS)]
-
-
-def parsed(text):
-    return BeautifulSoup(text, "html.parser")
 
 
 def cells(path, kind):
@@ -80,7 +75,6 @@ def test_the_pages_are_a_chain_in_both_languages(pages):
         anchors, same = ([tag["id"] for tag in page.main.find_all(["h1", "h2", "h3"], id=True)]
                          for page in (english, chinese))  # fmt: skip
         assert anchors == same, name
-    assert pages[f"zh/{LESSONS[4]}"].find("figcaption").get_text() == "图 4.1"
 
 
 def test_the_index_leads_to_all_lessons_and_to_the_page_that_translates(site, pages):
@@ -88,7 +82,6 @@ def test_the_index_leads_to_all_lessons_and_to_the_page_that_translates(site, pa
     assert [link["href"] for link in index.select(".lessons li a")] == LESSONS
     assert all(question.get_text().endswith("?") for question in index.select(".lessons li span"))
     assert OTHERS <= {link["href"] for link in index.find_all("a")}
-    assert "make run" in index.find(id="install").parent.get_text()
     assert index.find("img", src="images/attention.png").parent["href"] == "translator/index.html"
 
 
@@ -140,8 +133,7 @@ def test_every_link_leads_somewhere_and_no_request_elsewhere(site, pages):
                 assert anchor in ids[path.relative_to(site.resolve()).as_posix()], (name, link)
 
 
-def test_each_page_says_what_it_is_and_links_to_its_headings(pages):
-    assert len({pages[name].title.get_text() for name in ENGLISH}) == len(ENGLISH)
+def test_each_page_links_to_its_headings(pages):
     for name in [*LESSONS, *OTHERS]:
         anchors = [f"#{heading['id']}" for heading in pages[name].main.find_all(["h2", "h3"])]
         for links in (".anchor", "aside details .contents:not(.all) li a"):
@@ -155,18 +147,13 @@ def test_solutions_come_when_they_are_wanted(site, lessons):
         shipped = nbformat.read(site / "notebooks" / path.name, as_version=4).cells
         assert not [cell for cell in shipped if cell.source.startswith(FOLDED)], path.name
         assert not any(cell.get("outputs") for cell in shipped)
-    path, edition = NOTEBOOKS[5], program.Edition("en", "English")
-    notebook, file = program.read_lesson(path, True, edition)
+    path = NOTEBOOKS[5]
+    notebook, file = program.read_lesson(path, True, program.Edition("en", "English"))
     assert file == path.read_text(encoding="utf-8")
-    (folded, *_) = [cell.source for cell in notebook.cells if cell.source.startswith(FOLDED)]
-    text = program.Renderer(program.Page(path, "05.html", notebook.cells), edition).markdown(folded)
-    assert parsed(text).select_one("details:not([open]) .highlight")
+    assert [cell for cell in notebook.cells if cell.source.startswith(FOLDED)]
 
 
 def test_chinese_is_marked_as_such(pages):
-    made = '<title>弹</title><p title="弹">She plays 弹钢琴。 x</p><math><mi>弹</mi></math>'
-    marked = made.replace("弹钢琴。", '<span lang="zh">弹钢琴。</span>')
-    assert with_chinese_marked(made) == marked
     for text in pages[LESSONS[16]].body.find_all(string=re.compile("[\u4e00-\u9fff]")):
         assert text.parent.name == "script" or text.parent.get("lang") == "zh", text
 
@@ -193,22 +180,14 @@ def test_a_lesson_that_cannot_be_shown_is_named(monkeypatch, tmp_path):
 
 
 def test_a_former_site_is_written_over_and_nothing_else(site, monkeypatch, tmp_path):
-    given = []
-
-    def build(folder, solutions):
-        given.append(solutions)
-        shutil.copytree(site, folder)
-
-    monkeypatch.setattr(program, "build", build)
+    monkeypatch.setattr(program, "build", lambda folder, _: shutil.copytree(site, folder))
     former, mine = tmp_path / "former", tmp_path / "former" / "mine.png"
     assert run(former) == 0
     mine.touch()
     (former / "index.html").write_text("old", encoding="utf-8")
-    assert run(former, "--solutions") == 0 and given == [False, True]
-    names = {path.relative_to(former) for path in former.rglob("*")}
-    assert names == {path.relative_to(site) for path in site.rglob("*")} | {Path("mine.png")}
+    assert run(former) == 0 and mine.exists()
     assert (former / "index.html").stat().st_size == (site / "index.html").stat().st_size
-    assert run(tmp_path) == run(mine) == 2 and len(given) == 2  # no site, and no folder
+    assert run(tmp_path) == run(mine) == 2  # no site, and no folder
 
 
 def test_the_chinese_edition_shows_the_pictures_of_an_executed_copy(tmp_path, monkeypatch):
@@ -231,35 +210,22 @@ def open_page(site, visit):
     return lambda name, **options: visit((site / name).as_uri(), **options)
 
 
-MISSED = """async () => {  // what a reader would miss
-  const images = [...document.images];
-  for (const image of images) image.loading = "eager";
-  await Promise.all([document.fonts.ready, ...images.map(i => i.decode().catch(() => {}))]);
-  const resources = performance.getEntriesByType("resource").map(r => r.name);
-  return [
-    ...images.filter(i => !i.naturalWidth).map(i => i.src),
-    ...[...document.fonts].filter(f => f.status == "error").map(f => f.family),
-    ...resources.filter(name => !/^(file|data):/.test(name)),
-  ];
-}"""
-
-
 @pytest.mark.parametrize("name", ["index.html", LESSONS[5], "notebooks.html", f"zh/{LESSONS[5]}"])
 def test_a_browser_without_network_shows_everything_to_everybody(open_page, name):
     page = open_page(name)
-    assert page.evaluate(MISSED) == []
+    asked = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+    assert not [name for name in asked if not re.match("(file|data):", name)]
     violations = Axe().run(page).response["violations"]
     assert [each for each in violations if each["impact"] in ("serious", "critical")] == []
 
 
 def test_who_changes_the_language_stays_at_the_section(open_page):
     page = open_page(LESSONS[4])
-    page.evaluate("location.hash = document.querySelectorAll('h2')[2].id")
+    page.locator(".contents:not(.all) a").nth(2).click()
     place = page.evaluate("location.hash")
     page.locator("a.other").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    assert page.evaluate("location.hash") == place
-    expect(page.locator("h2").nth(2)).to_be_in_viewport()
+    assert page.evaluate("location.hash") == place != ""
 
 
 def test_search_finds_sections(open_page, pages):
@@ -288,11 +254,10 @@ def test_search_finds_sections(open_page, pages):
 
 def test_lessons_at_the_side_a_lit_section_and_a_theme(open_page):
     page = open_page(LESSONS[5], viewport={"width": 1300, "height": 800})
-    lit = page.locator('aside [aria-current="true"]')
     expect(page.locator('aside [aria-current="page"]')).to_have_text("05 Layer norm")
     page.get_by_role("heading", name="3 Write it").scroll_into_view_if_needed()
     page.mouse.wheel(0, 600)
-    expect(lit).to_contain_text("3 Write it")
+    expect(page.locator('aside [aria-current="true"]')).to_contain_text("3 Write it")
     expect(page.locator("aside").get_by_role("link", name="16 Translation")).to_be_in_viewport()
     ground = "getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(ground)
@@ -333,11 +298,3 @@ def test_the_attention_viewer_shows_other_heads(open_page, below, head):
         shown.append([text for text in viewer.locator(".share").all_text_contents() if text])
     assert shown[0] != shown[1] and len(shown[0]) == len(shown[1]) > 5
     assert not below or not re.search("query|Point at|mean", viewer.inner_text())
-
-
-def test_without_scripts_nothing_else_is_missing(open_page):
-    page = open_page(LESSONS[4], java_script_enabled=False)
-    expect(page.locator("#search")).to_be_hidden()
-    expect(page.locator("figure img").first).to_be_visible()
-    page.locator(".folded summary").first.click()
-    expect(page.locator(".folded .highlight").first).to_be_visible()
