@@ -7,6 +7,7 @@ import importlib.util
 import linecache
 import sys
 import sysconfig
+import tokenize
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -150,7 +151,8 @@ def own_source(file):
         return notebook_source(file)
     if not file.exists():
         return "".join(linecache.getlines(str(file)))
-    return file.read_text(encoding="utf-8")
+    with tokenize.open(file) as code:  # as Python reads it, a byte order mark or another encoding
+        return code.read()
 
 
 def without_docstrings(tree):
@@ -188,12 +190,14 @@ def code_digest(*paths):
 def named_files(path):
     """The files that texts in the code of a file name, as a dictionary that a lesson reads.
 
-    From the current folder, the course's or its own.
+    From the current folder, the course's or its own. A name has a dot or a slash: words such as
+    "zh" and "sum" stand in the code for other things.
     """
     constants = (node for node in ast.walk(ast.parse(own_source(path)))
                  if isinstance(node, ast.Constant))  # fmt: skip
     texts = (node.value for node in constants if isinstance(node.value, str))
-    short = (text for text in texts if len(text) < 200 and text.isprintable())
+    named = (text for text in texts if {".", "/"} & set(text))
+    short = (text for text in named if len(text) < 200 and text.isprintable())
     files = [place / text for text in short for place in (Path(), ROOT, path.parent)]
     return [file for file in dict.fromkeys(files) if file.is_file()]
 

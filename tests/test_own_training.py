@@ -25,7 +25,7 @@ from engine.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from engine.definitions import code_digest
+from engine.definitions import code_digest, lessons
 from engine.errors import InputError
 from engine.loading import endless_batches
 from engine.model_files import check_storable, read_tensors, weights_digest
@@ -340,3 +340,24 @@ def test_files_and_modules_that_a_lesson_reads_count(tmp_path, monkeypatch):
         (tmp_path / "near.txt").write_text(text)
         digests.add(code_digest(lesson))
     assert len(digests) == 5
+
+
+def test_a_file_that_is_called_like_a_word_of_the_code_is_no_part_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = code_digest(*lessons())
+    for name in ("zh", "words", "sum", "noam"):
+        (tmp_path / name).write_text("a text")
+    assert code_digest(*lessons()) == before
+
+
+def test_a_module_of_ones_own_is_read_as_python_reads_it(tmp_path, monkeypatch):
+    lesson = tmp_path / "01_data_preparation.ipynb"
+    code = "#| export\\nimport marked_module, latin_module"
+    lesson.write_text(f'{{"cells": [{{"cell_type": "code", "source": "{code}"}}]}}')
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "marked_module.py").write_text("é = 1", encoding="utf-8-sig")
+    latin = tmp_path / "latin_module.py"
+    latin.write_bytes("# coding: latin-1\né = 1".encode("latin-1"))
+    before = code_digest(lesson)
+    latin.write_bytes("# coding: latin-1\né = 2".encode("latin-1"))
+    assert code_digest(lesson) != before

@@ -75,6 +75,11 @@ def tagged(cells, tag):
     return [cell for cell in cells if tag in (cell.metadata.get("tags") or [])]
 
 
+def read_notebook(path):
+    """A notebook of a copy, with a byte order mark or without."""
+    return nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
+
+
 @cache
 def course_cells(path, language=None):
     """The cells of a notebook of the course, as copies in this language have them."""
@@ -147,7 +152,7 @@ class CourseFinder(importlib.abc.MetaPathFinder):
     def has(self, name):
         """Whether the copy has this notebook, and it can be read."""
         try:
-            nbformat.read(self.folder / "notebooks" / name, as_version=4)
+            read_notebook(self.folder / "notebooks" / name)
             return True
         except Exception:  # a student's file may be anything
             return False
@@ -276,7 +281,7 @@ def answers(folder, path):
     if not copy.is_file():
         raise FileNotFoundError(f"{copy}: missing")
     try:
-        notebook = nbformat.read(copy, as_version=4)
+        notebook = read_notebook(copy)
     except Exception as error:  # a student's file may be anything
         wrong = f"cannot be read as a notebook ({error})"
         raise ValueError(f"{path.name} {wrong}: ask for it again") from None

@@ -74,7 +74,7 @@ def write_copy(out, in_language=lambda name, text: text):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
             if name.endswith(OTHER_TEXT):
-                text = changed(name, path.read_text(encoding="utf-8"))
+                text = changed(name, path.read_text(encoding="utf-8-sig"))
                 text = without_solutions(name, text) if name.endswith(".ipynb") else text
                 path.write_text(in_language(name, text), encoding="utf-8", newline="\n")
         copy.rename(out)
