@@ -14,6 +14,7 @@ import sys
 import IPython
 import nbformat
 import pytest
+import torch
 from conftest import NOTEBOOKS, ROOT, TUNE, run_python
 
 import notebooks
@@ -333,3 +334,25 @@ def test_freed_memory_is_kept_for_the_next_step():
         print(held - pages())
     """
     assert int(run_python("-c", text).stdout) < 100  # else 7,813
+
+
+def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
+    """The file needs no other of the course, and a training that was stopped goes on the same."""
+    done = run_python("-m", "notebooks")
+    program = tmp_path / "transformer.py"
+    program.write_text(done.stdout.replace("eval_steps: int = 250", "eval_steps: int = 20"))
+    command = ["-I", program, small_data / "train.tsv", small_data / "dev.tsv", "--config", "tiny"]
+    straight = run_python(*command, cwd=tmp_path, stdin="Good morning.\n")
+    assert (straight.returncode, straight.stderr) == (0, "")
+    *log, _ = straight.stdout.splitlines()
+    assert [line.split()[1] for line in log] == ["20:", "20:", "40:", "40:"]
+    early = program.with_name("stopped.py")
+    early.write_text(
+        program.read_text().replace("Nothing to do", '"""\n        raise SystemExit\n        """')
+    )
+    saved = tmp_path / "stopped.pt"
+    stopped = run_python("-I", early, *command[2:], "--weights", saved, cwd=tmp_path)
+    resumed = run_python(*command, "--weights", saved, cwd=tmp_path)
+    assert stopped.stdout.splitlines() + resumed.stdout.splitlines() == log
+    weights = [torch.load(path)["model"] for path in (tmp_path / "transformer.pt", saved)]
+    assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in weights)))
