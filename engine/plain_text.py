@@ -9,7 +9,7 @@ import queue
 import re
 import stat
 import threading
-from unicodedata import combining, normalize
+from unicodedata import category, combining, normalize
 
 WRONG = re.compile("[\0\udc80-\udcff]")  # NUL, and Python's stand-ins for bad bytes
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # line ends, ESC and other orders to a terminal
@@ -21,8 +21,10 @@ INVISIBLE = re.compile(
 )
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
 # a sign that is in both has no space on either side
-OPENING = set("([{“‘«¿¡$£€#/—")
-CLOSING = set(".,;:!?)]}”’»…%'/—।॥،؛؟")
+OPENING = set("([{“‘«¿¡#/")
+CLOSING = set(".,;:!?)]}”’»…%'/।॥،؛؟")
+ADDRESS = re.compile("://|^www[.]")
+PART = re.compile("[^\\W_]|/")  # what would become a part of an address
 END = object()
 
 
@@ -92,24 +94,36 @@ def without_long_runs(text):
             yield sign
 
 
-def join_words(tokens):
+def join_words(tokens, language):
     """The text of these tokens: no space before a closing mark or after an opening one.
 
-    Straight quotes open and close by turns; an odd single one is an apostrophe.
+    Straight quotes open and close by turns; an odd single one is an apostrophe. A sign of money
+    opens before a number, a stroke between two numbers has spaces, and a dash has none in English.
+    Nothing is glued to an address that would become a part of it.
     """
     tokens = list(tokens)
     text = ""
     glue = True
     counts = {'"': 0, "'": 0}
     by_turns = {'"'} if tokens.count("'") % 2 else {'"', "'"}
-    for token in tokens:
+    address = False  # whether an address was written since the last space
+    for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""]):
         opening = token in OPENING
         closing = token in CLOSING
+        number = after[:1].isdecimal()
+        if token == "—":
+            opening = closing = language == "en"
+        elif len(token) == 1 and category(token) == "Sc":
+            opening = number
+        elif token == "/" and number and before[-1:].isdecimal():
+            opening = closing = False
         if token in by_turns:
             counts[token] += 1
             opening = counts[token] % 2 == 1
             closing = not opening
-        text += token if glue or closing else " " + token
+        glue = (glue or closing) and not (address and PART.search(token))
+        text += token if glue else " " + token
+        address = bool(ADDRESS.search(token)) or (address and glue)
         glue = opening
     return text
 

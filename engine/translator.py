@@ -122,7 +122,7 @@ def text_of(tokenizer, ids):
     """The text of these ids, punctuation where it belongs, unless lesson 01 was edited."""
     ours = are_ours("WordSegmenter", "Tokenizer", numbers=("01",))
     if has_spaces(tokenizer.segmenter) and ours:
-        return join_words(tokenizer.vocabulary.decode(ids))
+        return join_words(tokenizer.vocabulary.decode(ids), tokenizer.segmenter.language)
     return tokenizer.decode(ids)
 
 

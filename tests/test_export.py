@@ -392,7 +392,7 @@ def test_words_are_joined_as_here(folders, pairs, monkeypatch):
         ids = model.source.encode(text).ids
         tokens = [model.source.id_to_token(number) for number in ids]
         model.target = model.source
-        assert model.join(ids) == join_words(tokens)
+        assert model.join(ids) == join_words(tokens, "zh")
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

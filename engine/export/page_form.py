@@ -157,6 +157,7 @@ def describe(translator):
         "quotes": quotes_of(translator.source),
         "lowercase": not every and translator.source.segmenter.lowercase,
         "spaced": isinstance(target, WordSegmenter) and target.language != "zh",
+        "dash": getattr(target, "language", None) == "en",
         "opening": "".join(sorted(OPENING)),
         "closing": "".join(sorted(CLOSING)),
     }

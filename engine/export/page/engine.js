@@ -96,16 +96,25 @@ class Model {
   text(ids) {
     const tokens = ids.filter((id) => id > EOS).map((id) => this.target[id]);
     if (!this.spaced) return tokens.join("");
-    let [text, glue] = ["", true];
+    let [text, glue, address] = ["", true, false];
     const counts = { '"': 0, "'": 0 };
     const byTurns = tokens.filter((token) => token === "'").length % 2 ? '"' : "\"'";
-    for (const token of tokens) {
+    const isNumber = (sign) => /\p{Nd}/u.test(sign ?? "");
+    for (const [place, token] of tokens.entries()) {
       let [opening, closing] = [this.opening.includes(token), this.closing.includes(token)];
+      const number = isNumber([...(tokens[place + 1] ?? "")][0]);
+      if (token === "—") opening = closing = this.dash;
+      else if (/^\p{Sc}$/u.test(token)) opening = number;
+      else if (token === "/" && number && isNumber([...(tokens[place - 1] ?? "")].at(-1))) {
+        opening = closing = false;
+      }
       if (byTurns.includes(token)) {
         opening = ++counts[token] % 2 === 1;
         closing = !opening;
       }
-      text += glue || closing ? token : ` ${token}`;
+      glue = (glue || closing) && !(address && /[\p{L}\p{N}/]/u.test(token));
+      text += glue ? token : ` ${token}`;
+      address = /:\/\/|^www[.]/.test(token) || (address && glue);
       glue = opening;
     }
     return text;

@@ -68,7 +68,8 @@ class Model:
         """The text of these ids; of words no space before a closing mark or after an opening."""
         if self.settings["join"] != "words":
             return self.target.decode(ids)
-        return join_words(map(self.target.id_to_token, ids))
+        _, language = self.settings["languages"]
+        return join_words(map(self.target.id_to_token, ids), language)
 
 
 def main():
