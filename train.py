@@ -81,7 +81,8 @@ def train_with(command):
     if processes().is_main_process and evaluated:
         best = min(evaluated, key=lambda record: record["dev_loss"])
         summary = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
-        print(f"{run.path}: finished at step {records[-1]['step']}; {summary}")
+        word = "finished" if run.is_finished() else "stopped"
+        print(f"{run.path}: {word} at step {records[-1]['step']}; {summary}")
     return 0
 
 

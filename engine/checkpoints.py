@@ -106,8 +106,16 @@ def schedule(optimizer, scheduler):
     }
 
 
-def check_schedule(optimizer, scheduler):
-    """Raises InputError, before anything is trained, for what no checkpoint could hold."""
+def check_schedule(model, optimizer, scheduler):
+    """Raises InputError, before anything is trained, for what no checkpoint could hold.
+
+    And for parameters that the optimizer leaves out: their gradients would add up, step by step.
+    """
+    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and id(parameter) not in trained:
+            wrong = f"notebook 14's optimizer leaves {name} out"
+            raise InputError(f"{wrong}. Give it all parameters, or freeze: requires_grad_(False)")
     try:
         json.dumps(schedule(optimizer, scheduler))
     except TypeError as error:

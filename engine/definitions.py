@@ -140,8 +140,8 @@ def imported_files(node, importing):
 
 
 def is_own(file):
-    """Whether it is a reader's own module."""
-    ours = file in lessons() or file.is_relative_to(ROOT / "engine") or file == ROOT / "utils.py"
+    """Whether it is a reader's own module; no export cell of the course imports engine or utils."""
+    ours = file in lessons() or file.parent == FOLDER and file.name == "__init__.py"
     return file.suffix in (".py", ".ipynb") and not ours and not str(file).startswith(LIBRARIES)
 
 

@@ -12,7 +12,7 @@ from engine.files import at_home
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.text_files import split_files
-from notebooks.setup import replace
+from notebooks.setup import PRESETS, replace
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def check_effects(settings, default, started=False, data=None):
     """Raises InputError for a setting that differs from its default and changes nothing."""
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
     theirs = "--start brings its own vocabularies"
-    schedule_is_ours = are_ours("make_optimizer", "noam_rate", numbers=("14",))
+    schedule_is_ours = noam_is_ours()
     tsv = ("tsv", "tsv.gz")  # whose columns have no names
     is_folder = data is not None and data.is_dir()
     named = is_folder and not any(
@@ -103,10 +103,20 @@ def check_effects(settings, default, started=False, data=None):
             raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
 
 
+def noam_is_ours():
+    """Whether lesson 14 computes the schedules as in the course."""
+    return are_ours("make_optimizer", "noam_rate", numbers=("14",))
+
+
 def default_settings(origin, preset):
     """The settings that options change: of the run to start with, or of a preset."""
     if origin.start is None:
-        return RunConfig.preset(origin.config or preset)
+        name = origin.config or preset
+        settings = RunConfig.preset(name)
+        if settings.schedule == "noam" and "learning_rate" in PRESETS[name] and noam_is_ours():
+            wrong = f"preset {name} of notebook 00 sets learning_rate, and noam computes the rate"
+            raise InputError(f"{wrong}. Leave it out there, or choose the schedule linear")
+        return settings
     if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
     return replace(RunFolder(origin.start).read_config(), dtype="auto")

@@ -114,7 +114,9 @@ class RunFolder:
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
         check_size(path, config, max(len(source), len(target)))
-        model = make_model(config, len(source), len(target))
+        with torch.random.fork_rng(devices=()):  # what no file holds is drawn as in training
+            torch.manual_seed(config.seed)
+            model = make_model(config, len(source), len(target))
         load_weights(model, path, made_for(config, source, target))
         device = torch.device(device or default_device())
         model = model.to(device).eval()

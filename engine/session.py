@@ -286,6 +286,8 @@ def check_place(path):
         raise InputError("--run is the current folder. Give the run a folder of its own")
     if is_the_box(path):
         raise InputError(f"--run {path} is the model in the box. Give a folder of its own")
+    if path.is_symlink() and not path.is_dir():
+        raise InputError(f"--run {path} is a link to no folder. Remove it, or give another")
 
 
 def check_ours(path):

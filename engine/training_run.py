@@ -52,7 +52,7 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
         take_weights(model, start, run, config, source, target)
     model = model.to(device())
     # an edited lesson 14 that fails does so before an old run goes
-    check_schedule(*make_optimizer(model, config))
+    check_schedule(model, *make_optimizer(model, config))
     weights = Path(start) / "model.safetensors" if start else None
     with Run(run, config, source, target, restart, on_log, weights) as run:
         config = run.config  # in it the data type "auto" has become a real one
@@ -161,7 +161,7 @@ def train_in(run, model, train_set, dev_set, measure=dict):
         raise InputError(f"{wrong}. Put them into the model")
     compiled = use_fast_forms(model, criterion, config)
     optimizer, scheduler = make_optimizer(model, config)
-    check_schedule(optimizer, scheduler)
+    check_schedule(model, optimizer, scheduler)
     run.resume(model, optimizer, scheduler, train_set, dev_set, measure)
     edited = edited_names(TRAINING)
     if edited and run.writes and 0 < run.progress.step < config.steps:
@@ -173,6 +173,9 @@ def train_in(run, model, train_set, dev_set, measure=dict):
         if run.progress.step >= config.steps and not run.progress.finished:
             run.evaluate()  # an edited loop has not, and a run without weights is lost
             run.save()
+        elif not run.progress.finished and run.writes:
+            ended = f"notebook 15's loop ended at step {run.progress.step} of {config.steps}"
+            print(f"{ended}: the same command goes on from the last checkpoint", file=sys.stderr)
     return run.records
 
 

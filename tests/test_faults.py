@@ -351,6 +351,12 @@ def test_a_new_run_is_built_before_the_old_one_goes(refused, small_data, run, mo
     assert sorted(run.rglob("*")) == before
 
 
+def test_a_run_at_a_link_to_nowhere_is_refused(refused, small_data, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    refused(train.main, train_again(small_data, link), "is a link to no folder. Remove it")
+
+
 def test_a_run_is_held_from_opening_to_the_end(refused, run, small_data, monkeypatch):
     with FileLock(run / "lock"):  # as another training holds it
         refused(train.main, [*train_again(small_data, run), "--restart"], run, "is in use")

@@ -317,10 +317,12 @@ def course(tmp_path, monkeypatch):
         ("import notebooks.near", "notebooks/near"),
         ("from notebooks.more import cut", "notebooks/17_more"),
         ("def cut():\n    from between import cut", "mine"),
+        ("from utils import cut", "utils"),  # which no lesson of the course imports
+        ("from engine.more import cut", "engine/more"),
     ],
 )
 def test_a_module_of_ones_own_that_a_lesson_imports_counts(course, code, file):
-    package = {"package/words": "", "package/__init__": ""}
+    package = {"package/words": "", "package/__init__": "", "engine/__init__": ""}
     lesson = course(code, {"between": "from mine import cut", **package})
     digests = {definitions.code_digest(lesson)}
     for text in ("cut = str.split", "cut = list", "cut = list  # by signs"):

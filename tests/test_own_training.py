@@ -13,6 +13,7 @@ import train
 from engine import (
     definitions,
     loading,
+    options,
     pretrained,
     run_config,
     run_folder,
@@ -99,7 +100,7 @@ def counting(model):
     """A new one with its schedule, noted as `train_in` does."""
     optimizer = Counting(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
-    check_schedule(optimizer, scheduler)
+    check_schedule(model, optimizer, scheduler)
     return optimizer, scheduler
 
 
@@ -133,7 +134,18 @@ def test_what_no_checkpoint_could_hold_is_refused_before_it_trains():
     scheduler.lr_lambdas = []
     scheduler.state_dict = lambda: {"rate": torch.ones(1)}
     with pytest.raises(InputError, match="cannot store the optimizer and the schedule"):
-        check_schedule(optimizer, scheduler)
+        check_schedule(model, optimizer, scheduler)
+
+
+def test_parameters_that_no_optimizer_trains_have_to_be_frozen():
+    """Else their gradients, which `optimizer.zero_grad()` leaves, add up and count in the norm."""
+    model = make_model(TINY, 30, 30)
+    optimizer = torch.optim.SGD(model.decoder.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
+    with pytest.raises(InputError, match="leaves src_embedding.* out. Give it all"):
+        check_schedule(model.requires_grad_(True), optimizer, scheduler)
+    model.requires_grad_(False).decoder.requires_grad_(True)
+    check_schedule(model, optimizer, scheduler)
 
 
 def test_a_loss_with_state_is_refused(monkeypatch, small_data, tmp_path):
@@ -301,6 +313,51 @@ def test_a_preset_may_set_what_a_run_has_and_nothing_else(monkeypatch):
     assert run_config.RunConfig.preset("tiny").eval_steps == 5
     with pytest.raises(InputError, match="preset mine of notebook 00 sets heads"):
         run_config.RunConfig.preset("mine")
+
+
+def test_a_preset_whose_rate_has_no_effect_is_refused(monkeypatch, capsys):
+    preset = {"mine": dict(schedule="noam", learning_rate=1e-9)}
+    for module in (run_config, options):
+        monkeypatch.setattr(module, "PRESETS", preset)
+    assert train.main(["--config", "mine", "--run", "nowhere"]) == 2
+    assert "preset mine of notebook 00 sets learning_rate" in capsys.readouterr().err
+
+
+def test_a_loop_that_ends_early_says_so(small_data, tmp_path, monkeypatch, capsys):
+    def train_two(run, batch_loss, optimizer, scheduler, config):
+        for step, batch in run.batches():
+            run.add(*train_step(batch_loss, batch, optimizer, 1.0), 0.1)
+            if step == 2:
+                run.evaluate()
+                return
+
+    monkeypatch.setattr(training_run, "train", train_two)
+    options = ["--config", "tiny", "--steps", "4", "--warmup-steps", "2", "--bleu-sentences", "0"]
+    data = ["--data", str(small_data), "--run", str(tmp_path / "run")]
+    assert train.main([*options, *data]) == 0
+    printed = capsys.readouterr()
+    assert "loop ended at step 2 of 4: the same command goes on" in printed.err
+    assert "stopped at step 2" in printed.out and "finished" not in printed.out
+
+
+def test_what_a_model_draws_and_no_file_holds_is_drawn_alike(small_data, tmp_path, monkeypatch):
+    """A buffer that is not stored: the run is translated with the one it was trained with."""
+
+    def drawing(*arguments):
+        model = make_model(*arguments)
+        model.register_buffer("noise", torch.randn(3), persistent=False)
+        drawn.append(model.noise)
+        return model
+
+    drawn = []
+    for module in (training_run, run_folder):
+        monkeypatch.setattr(module, "make_model", drawing)
+    run_training(small_data, SHORT, tmp_path / "run")
+    before = torch.get_rng_state()
+    for _ in range(2):
+        RunFolder(tmp_path / "run").load()
+    assert all(torch.equal(one, drawn[0]) for one in drawn) and len(drawn) == 3
+    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_a_vocabulary_that_holds_a_token_twice_is_refused():

@@ -293,6 +293,10 @@ def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     only = capsys.readouterr().out
     assert "Line 2 is no Python (invalid syntax): y = = 2" in only and "06" not in only
     assert page.read_text(encoding="utf-8-sig").count("<td") == 3  # two exercises and their sum
+    notebook = original / "notebooks" / f"{ENCODER}.ipynb"
+    shutil.copy(notebook, odd / "notebooks" / f"{ENCODER} (1).ipynb")  # as a browser saves it
+    grade.main([str(odd), "--only", "08"])
+    assert f"missing; rename it: {ENCODER} (1).ipynb" in capsys.readouterr().out
     for text in (printed, written):
         assert r"It stopped with SystemExit: \ud800 [31m red" in text
         assert "\x1b" not in text

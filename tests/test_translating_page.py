@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,6 +110,16 @@ def test_what_is_no_page_is_kept(tmp_path, capsys):
         assert program.main(["--form", "page", "--out", str(tmp_path)]) == 2
         assert "no translating page" in capsys.readouterr().err
     assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_a_page_behind_a_link_is_exchanged_and_the_link_stays(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "page")
+    (tmp_path / "page" / "weights.js").write_text("old", encoding="utf-8")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "page", target_is_directory=True)
+    assert program.main(["--form", "page", "--out", str(link)]) == 0
+    assert link.is_symlink() and (tmp_path / "page" / "weights.js").stat().st_size > 1000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "page"]
 
 
 # the engine

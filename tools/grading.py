@@ -279,7 +279,9 @@ def answers(folder, path):
     if not package.is_file():
         raise FileNotFoundError(f"{package}: missing. Is this a whole copy?")
     if not copy.is_file():
-        raise FileNotFoundError(f"{copy}: missing")
+        same = sorted(copy.parent.glob(f"{path.name[:2]}*.ipynb"))
+        names = ", ".join(file.name for file in same)
+        raise FileNotFoundError(f"{copy}: missing" + (f"; rename it: {names}" if same else ""))
     try:
         notebook = read_notebook(copy)
     except Exception as error:  # a student's file may be anything

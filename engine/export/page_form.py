@@ -7,6 +7,7 @@ either computed alike, or refused.
 
 import base64
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def export_page(run, out):
     Raises InputError for anything else there, for a run that the page could not compute, and where
     the page computes something else than the course.
     """
-    out = Path(out)
+    out = Path(os.path.realpath(out))  # behind a link the folder is exchanged, and the link stays
     check_place(out)
     refuse_replaced("the page", followed=("ALPHA",))
     translator = Translator.load(run, device="cpu")
