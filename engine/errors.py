@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import sys
+import threading
+from contextlib import contextmanager
 
 from engine.plain_text import CONTROL, InputError
 
@@ -75,6 +77,26 @@ def end_at_signals():
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+@contextmanager
+def ending_at_once():
+    """In the block SIGTERM and Ctrl-C end the program where it is: nothing may be half written.
+
+    A library with threads of its own would not let it end otherwise without tracebacks.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if threading.current_thread() is not threading.main_thread():  # only there it can be asked for
+        numbers = []
+    before = [
+        signal.signal(number, lambda number, frame: os._exit(tell("stopped", 128 + number)))
+        for number in numbers
+    ]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
 
 
 def tell(text, status):

@@ -47,6 +47,7 @@ class Log:
         self.path = path
         self.records = []
         self.learning_rate = 0
+        self.size = 0  # bytes of the file
         self.start_over()
 
     def go_on(self, progress, write):
@@ -54,6 +55,7 @@ class Log:
         self.records = read_log(self.path, progress.step) if write else []
         if write:
             write_whole(self.path, "".join(map(as_line, self.records)))
+        self.size = self.on_disk()
         self.start_over()
         self.loss = progress.loss
         self.tokens = progress.tokens
@@ -113,8 +115,16 @@ class Log:
         }
         self.records.append(record)
         if write:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(as_line(record))
+            if self.on_disk() < self.size:  # emptied by somebody, or removed
+                write_whole(self.path, "".join(map(as_line, self.records)))
+            else:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(as_line(record))
+            self.size = self.on_disk()
+
+    def on_disk(self):
+        """How many bytes the file has."""
+        return self.path.stat().st_size if self.path.exists() else 0
 
 
 def now():

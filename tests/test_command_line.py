@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import fields
@@ -208,3 +209,21 @@ def test_make_hands_what_it_is_given_on_as_it_is(target, text, tmp_path):
     else:
         assert arguments.count(text) == 3 and arguments[-2] == text, done.stderr
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_block_that_ends_at_once_prints_one_line(name):
+    text = f"""if True:
+        import os, signal
+        from engine.errors import ending_at_once
+        with ending_at_once():
+            pass
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with ending_at_once():
+            os.kill(os.getpid(), signal.{name})
+            print("not reached")
+    """
+    done = run_python("-c", text)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        128 + getattr(signal, name), "", "stopped\n")  # fmt: skip

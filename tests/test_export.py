@@ -699,4 +699,11 @@ def test_a_port_that_is_taken_is_one_line(folders):
         done = run_python(folders / "ctranslate2" / "serve.py", "--port", port)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "in use" in done.stderr
+    assert "in use" in done.stderr and "Give another --host or --port" in done.stderr
+
+
+def test_an_empty_host_is_refused(folders):
+    """An unset variable: it would be every address of the machine."""
+    done = run_python(folders / "ctranslate2" / "serve.py", "--host", "", "--port", "0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "host is empty: is a variable not set?" in done.stderr

@@ -418,3 +418,15 @@ def test_a_module_of_ones_own_is_read_as_python_reads_it(tmp_path, monkeypatch):
     before = code_digest(lesson)
     latin.write_bytes("# coding: latin-1\né = 2".encode("latin-1"))
     assert code_digest(lesson) != before
+
+
+def test_a_log_that_is_emptied_in_a_training_is_whole_in_the_end(small_data, tmp_path):
+    log = tmp_path / "run" / "log.jsonl"
+    config = replace(SHORT, steps=4, eval_steps=1)
+
+    def empty(records):
+        if len(records) == 2:
+            log.write_text("")
+
+    run_training(small_data, config, tmp_path / "run", on_log=empty)
+    assert [record["step"] for record in read_records(tmp_path / "run")] == [1, 2, 3, 4]

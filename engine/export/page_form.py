@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from engine.attention_maps import attention_maps
-from engine.errors import InputError
+from engine.errors import InputError, ending_at_once
 from engine.export.proof import LONG, made_up_sentences, refuse_replaced
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
 from engine.files import fresh_name, read_json, what_to_do, write_whole
@@ -240,7 +240,7 @@ def compare(translator, file, sentences):
 
     with torch.inference_mode():
         expected = [reference_results(translator, sentence) for sentence in sentences]
-    with MiniRacer() as engine:  # else its threads may keep the program from ending
+    with ending_at_once(), MiniRacer() as engine:  # else its threads keep the program from ending
         engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
         engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
         try:

@@ -229,6 +229,8 @@ def serve(model, host, port):
 
     if not 0 <= port <= 65535:
         raise ValueError(f"port {port}: give a number from 0 to 65535")
+    if not host:  # which would be every address
+        raise ValueError("host is empty: is a variable not set?")
     most = raise_limit()
     config = uvicorn.Config(
         make_app(model),
@@ -239,7 +241,12 @@ def serve(model, host, port):
     )
     server = uvicorn.Server(config)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as listening:
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        hint = "Give another --host or --port"
+        raise OSError(f"{host}, port {port}: {error.strerror}. {hint}") from None
+    with listening:
         # else the second part of an answer waits 40 ms for word that the first has come
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name, number = listening.getsockname()[:2]
