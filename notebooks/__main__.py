@@ -1,13 +1,16 @@
 """`python -m notebooks > transformer.py`: the export cells of all lessons as one file of Python.
 
-The file needs no other of the course. `python transformer.py --help` says how it trains.
+The file needs no other of the course. `python transformer.py --help` says how it trains. Cells that
+begin with `#| one-file` go only there: a training loop in one piece (lesson 15).
 """
 
 import ast
 import re
 import sys
 
-from notebooks import FOLDER, NotebookLoader
+from notebooks import EXPORT, FOLDER, export_cells
+
+MARKS = (EXPORT, "#| one-file")
 
 
 def without_imports(source):
@@ -24,14 +27,17 @@ def without_imports(source):
             lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
         if imported and not str(getattr(node, "module", "")).startswith("notebooks."):
             imports.add(ast.unparse(node))
-    kept = [line for line in lines if line != "#| export"]
+    kept = [line for line in lines if line not in MARKS]
     return "\n".join(kept).strip("\n"), imports
 
 
 def one_file():
     """The text of the file: its docstring, all imports, the lessons in order, the program."""
     lessons = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    sources = {path.stem: NotebookLoader(path).get_source(path.stem) for path in lessons}
+    sources = {
+        path.stem: "\n\n\n".join(source for _, source in export_cells(path, MARKS))
+        for path in lessons
+    }
     program = (FOLDER / "support" / "program.py").read_text(encoding="utf-8")
     texts = []
     imports = set()

@@ -1,15 +1,17 @@
 """The code of all seventeen lessons, and a program that trains with it and translates.
 
     python transformer.py train.tsv dev.tsv < sentences.txt
+    torchrun --nproc-per-node 2 transformer.py train.tsv dev.tsv --bfloat16 --pieces 2
 
 A line of both files is a source sentence, a tab and its translation. The weights are saved in
-`transformer.pt`; while that is there, a stopped training goes on, and a finished one only
-translates. For more than this use the course's own train.py and translate.py.
+`transformer.pt`, the best of them in `transformer.best.pt`. While these are there, a stopped
+training goes on, and a finished one only translates. For more than this use the course's own
+train.py and translate.py.
 """
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -23,15 +25,10 @@ from notebooks.data_preparation import (
     pad_rows,
     read_pairs,
 )
-from notebooks.label_smoothing import LabelSmoothing
-from notebooks.loss import BatchLoss, evaluate
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import PRESETS, Config
-from notebooks.training import train
 from notebooks.translation import beam_search
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @dataclass(frozen=True)
@@ -39,59 +36,6 @@ class Settings(Config):
     """The settings of a model and its training."""
 
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
-
-
-class Run:
-    """What lesson 15's `train` calls: batches, a log, evaluations, checkpoints.
-
-    `parts` are model, optimizer and scheduler, by name. It goes on where the file `path` stopped.
-    """
-
-    def __init__(self, parts, train_set, dev_set, config, path):
-        self.parts = parts
-        self.train_set = train_set
-        self.dev_set = dev_set
-        self.config = config
-        self.path = path
-        self.step = 0
-        if path.exists():
-            saved = torch.load(path, map_location=DEVICE, weights_only=True)
-            self.step = saved.pop("step")
-            for name, state in saved.items():
-                parts[name].load_state_dict(state)
-
-    def batches(self):
-        """Yields (step, batch) of the steps that are left, epoch by epoch."""
-        lengths = self.train_set.lengths
-        sampler = TokenBatchSampler(lengths, self.config.batch_tokens, self.config.seed)
-        while self.step < self.config.steps:
-            sampler.epoch, done = divmod(self.step, len(sampler))
-            left = sampler.batches()[done:][: self.config.steps - self.step]
-            for batch in make_dataloader(self.train_set, left):
-                torch.manual_seed(self.step)  # dropout as in a training that was not stopped
-                self.step += 1
-                yield self.step, batch.to(DEVICE)
-
-    def add(self, loss, count, norm, learning_rate):
-        self.latest = loss / count, norm, learning_rate
-
-    def log(self):
-        loss, norm, rate = self.latest
-        print(f"step {self.step}: loss {loss:.3f}, gradient norm {norm:.2f}, rate {rate:.6f}")
-
-    def evaluate(self):
-        sampler = TokenBatchSampler(self.dev_set.lengths, self.config.batch_tokens, shuffle=False)
-        batches = (batch.to(DEVICE) for batch in make_dataloader(self.dev_set, sampler))
-        batch_loss = BatchLoss(self.parts["model"], LabelSmoothing(0))
-        self.log()
-        print(f"step {self.step}: dev loss {evaluate(batch_loss, batches):.3f} nats per token")
-
-    def save(self):
-        states = {name: part.state_dict() for name, part in self.parts.items()}
-        torch.save({**states, "step": self.step}, self.path)
-
-    def stop_if_asked(self):
-        """Nothing to do: Ctrl-C ends the program, and the latest checkpoint stays."""
 
 
 def main():
@@ -102,24 +46,39 @@ def main():
     parser.add_argument("dev", type=Path, help="pairs to measure on")
     parser.add_argument("--config", choices=PRESETS, default="small", help="preset of lesson 00")
     parser.add_argument("--weights", type=Path, default=Path("transformer.pt"))
+    parser.add_argument("--pieces", type=int, default=1, help="into which each batch is split")
+    parser.add_argument("--bfloat16", action="store_true", help="matrix products in 16 bits")
+    for field in fields(Settings):
+        name = f"--{field.name.replace('_', '-')}"
+        parser.add_argument(name, type=type(field.default), help="setting of lesson 00")
     given = parser.parse_args()
-    config = Settings(**PRESETS[given.config])
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = {field.name: getattr(given, field.name) for field in fields(Settings)}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    config = Settings(**PRESETS[given.config] | chosen)
     pairs = read_pairs(given.train)
     source, target = make_tokenizers(pairs, config)
     train_set = TranslationDataset(pairs, source, target, config.max_length)
     dev_set = TranslationDataset(read_pairs(given.dev), source, target, config.max_length)
+    sampler = TokenBatchSampler(dev_set.lengths, config.batch_tokens, shuffle=False)
+    dev_batches = [batch.to(device) for batch in make_dataloader(dev_set, sampler)]
     torch.manual_seed(config.seed)
-    model = make_model(config, len(source), len(target)).to(DEVICE)
+    model = make_model(config, len(source), len(target)).to(device)
     optimizer, scheduler = make_optimizer(model, config)
     parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
-    run = Run(parts, train_set, dev_set, config, given.weights)
-    batch_loss = BatchLoss(model, LabelSmoothing(config.label_smoothing))
-    train(run, batch_loss, optimizer, scheduler, config)
-    model.eval()
+    how = given.weights, given.pieces, given.bfloat16
+    # lesson 15's, which comes before this in the one file
+    training_loop(parts, train_set, dev_batches, config, *how)  # noqa: F821
+    if world > 1:  # noqa: F821
+        torch.distributed.destroy_process_group()
+    if rank > 0:  # noqa: F821
+        return
+    best = torch.load(given.weights.with_suffix(".best.pt"), map_location=device, weights_only=True)
+    model.load_state_dict(best)
     for line in sys.stdin:
         ids = source.encode(line)[: config.max_length]
-        src = pad_rows([add_marks(ids, [])[0]]).to(DEVICE)
-        ((_, best), *_) = beam_search(model, src, config.max_length)[0]
+        src = pad_rows([add_marks(ids, [])[0]]).to(device)
+        ((_, best), *_) = beam_search(model.eval(), src, config.max_length)[0]
         print(target.decode(best), flush=True)
 
 
