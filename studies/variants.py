@@ -101,24 +101,12 @@ def muon_step(weight, gradient, state, rate, momentum=0.95):
 class Rotating(MultiHeadAttention):
     """Queries and keys are turned by their positions; nothing is added to the embeddings.
 
-    Where keys are cached, the queries are the newest tokens of K hypotheses, all at one place (K is
-    1 in greedy search), and the keys hold K tokens for each place.
+    Where keys are cached, the queries are those of the newest tokens.
     """
 
     def attend(self, query, key, value, mask):
-        # a beam's first tokens, too, are as many as the keys, but each sees itself only: where it
-        # stands does not matter
-        beam_size = 1 if query.shape[2] == key.shape[2] else query.shape[2]
-        start = (key.shape[2] - query.shape[2]) // beam_size
-        query = self.turn(query, beam_size, start)
-        key = self.turn(key, beam_size)
-        return super().attend(query, key, value, mask)
-
-    def turn(self, x, beam_size, start=0):
-        """(B, H, T K, d_k), K tokens for each of T places from `start` on, to the same."""
-        hypotheses = x.unflatten(2, (-1, beam_size)).transpose(2, 3)
-        turned = rotary(hypotheses, start)
-        return turned.transpose(2, 3).flatten(2, 3)
+        start = key.shape[2] - query.shape[2]
+        return super().attend(rotary(query, start), rotary(key), value, mask)
 
 
 class Dropping(MultiHeadAttention):
