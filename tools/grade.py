@@ -17,15 +17,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-if __name__ == "__main__":  # a grading process imports the student's `notebooks`
-    from engine.errors import run_command
-    from engine.startup import print_error
-
-    sys.excepthook = print_error  # before PyTorch, which takes a moment: Ctrl-C is one line
-
 import grading
 from grading import NOTEBOOKS, answers, defined_elsewhere, exercises, not_importable, run_tasks
 
+from engine.errors import run_command
 from engine.files import write_whole
 from engine.plain_text import CONTROL
 
@@ -40,9 +35,8 @@ MISSED = 5  # exercises that the class is told about
 
 
 class Grade(NamedTuple):
-    """How one exercise of one copy was solved; `hint` is what the check says is wrong."""
+    """How one exercise of a copy was solved; `hint` is what the check says is wrong."""
 
-    folder: str
     notebook: str
     exercise: int
     result: str
@@ -61,7 +55,7 @@ def grade(folder, notebooks=None):
             texts = [f"not graded. {error}"] * len(exercises(path))
         else:
             texts = verdicts(place, tasks, course, refused)
-        grades += [to_grade(folder, path.stem, *numbered) for numbered in enumerate(texts, 1)]
+        grades += [to_grade(path.stem, *numbered) for numbered in enumerate(texts, 1)]
     return grades
 
 
@@ -84,10 +78,10 @@ def verdicts(place, tasks, course, refused):
             yield "not filled yet"
 
 
-def to_grade(folder, notebook, number, text):
+def to_grade(notebook, number, text):
     """The grade that a verdict means."""
     result, _, hint = clean(text).partition(". ")
-    return Grade(clean(folder), notebook, number, result, " ".join(hint.split())[:300])
+    return Grade(notebook, number, result, " ".join(hint.split())[:300])
 
 
 def clean(text):
@@ -101,10 +95,10 @@ def cell(value):
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def print_table(folder, grades):
+def print_table(name, grades):
     """Prints one copy's grades, without those of empty exercises, and the totals."""
-    print(clean(folder))
-    for _, notebook, number, result, hint in grades:
+    print(name)
+    for notebook, number, result, hint in grades:
         if result != "not filled yet" or hint:
             print(f"  {notebook:24} {number}  {result:14}  {hint}".rstrip())
     counts = Counter(grade.result for grade in grades)
@@ -114,21 +108,12 @@ def print_table(folder, grades):
 
 def names_of(folders):
     """What copies are called: their folders' names, or their paths where two have one name."""
-    names = [folder.resolve().name for folder in folders]
-    return names if len(set(names)) == len(names) else folders
+    names = [clean(folder.resolve().name) for folder in folders]
+    return names if len(set(names)) == len(names) else list(map(clean, folders))
 
 
-def by_student(grades):
-    """{name of a copy: its grades}, of which all copies have as many."""
-    students = {}
-    for one in grades:
-        students.setdefault(one.folder, []).append(one)
-    return students
-
-
-def html_table(grades):
-    """The class as a page: a row for each student, a column for each exercise."""
-    students = by_student(grades)
+def html_table(students):
+    """The class, {name: grades}, as a page: a row for each student, a column for each exercise."""
     first, *_ = students.values()
     head = "".join(f"<th>{one.notebook[:2]}.{one.exercise}" for one in first)
     lines = [STYLE, f"<table><tr><th>{head}<th>right"]
@@ -139,11 +124,12 @@ def html_table(grades):
     return "\n".join([*lines, f"</table><p>{LEGEND}; point at a sign for the hint"])
 
 
-def csv_table(grades):
+def csv_table(students):
     """The grades as a table for spreadsheets."""
     table = io.StringIO(newline="")
-    rows = [[cell(value) for value in grade] for grade in grades]
-    csv.writer(table).writerows([Grade._fields, *rows])
+    rows = [(name, *grade) for name, grades in students.items() for grade in grades]
+    rows = [("folder", *Grade._fields), *rows]
+    csv.writer(table).writerows([cell(value) for value in row] for row in rows)
     return table.getvalue()
 
 
@@ -159,9 +145,9 @@ def grade_all(folders, notebooks):
             raise
 
 
-def print_class(grades):
+def print_class(students):
     """Prints a class: a line for each student, what was right, and which exercises were missed."""
-    students = by_student(grades)
+    grades = [one for own in students.values() for one in own]
     each = len(grades) // len(students)
     print(f"The class: {len(students)} students, {each} exercises ({LEGEND})")
     width = max(map(len, students))
@@ -212,15 +198,15 @@ def main(arguments=None):
     options = read_options(arguments)
     only = options.only
     notebooks = [path for path in NOTEBOOKS if not only or path.name[:2] in only]
-    grades = []
-    for name, of_copy in zip(names_of(options.folders), grade_all(options.folders, notebooks)):
-        of_copy = [one._replace(folder=clean(name)) for one in of_copy]
-        print_table(name, of_copy)
-        grades += of_copy
-    if len(options.folders) > 1:
-        print_class(grades)
+    students = {}
+    for name, grades in zip(names_of(options.folders), grade_all(options.folders, notebooks)):
+        print_table(name, grades)
+        students[name] = grades
+    if len(students) > 1:
+        print_class(students)
     if options.out:
-        text = html_table(grades) if options.out.suffix == ".html" else csv_table(grades)
+        table = html_table if options.out.suffix == ".html" else csv_table
+        text = table(students)
         # -sig: the mark by which Excel knows UTF-8
         write_whole(options.out, text.encode("utf-8-sig"))
     return 0

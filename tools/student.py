@@ -18,16 +18,11 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-if __name__ == "__main__":
-    from engine.errors import end_at_signals, run_command
-    from engine.startup import print_error
-
-    sys.excepthook = print_error  # before nbformat, which takes a moment: Ctrl-C is one line
-
 import nbformat
 from copies import OTHER_TEXT, ROOT, changed, tracked_files
 from grading import FOLDED, tagged
 
+from engine.errors import end_at_signals, run_command
 from engine.files import at_home
 from engine.plain_text import InputError
 
