@@ -19,7 +19,6 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,9 +38,8 @@ MEMORY = 32 << 30
 if hasattr(os, "sysconf"):
     MEMORY = max(8 << 30, min(MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
 LONGEST = 4092  # bytes of a verdict: with its length, 4 bytes, a pipe takes it at once
-# Windows has neither SIGHUP nor a mask, which a new process inherits
+# Windows has no SIGHUP
 STOPS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
-mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)
 # On Linux a process is forked from one that has PyTorch and nothing of a student. Elsewhere PyTorch
 # may not survive that.
 CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
@@ -162,7 +160,6 @@ def work(connection, folder, tasks, refused):
     """The grading process: sends "ready", then the verdict on each task as soon as it has it."""
     with suppress(AttributeError):  # on Windows
         os.setsid()  # so that it is killed with all that it has started
-    mask(signal.SIG_UNBLOCK, STOPS)
     spec = importlib.util.spec_from_file_location("utils_of_the_course", ROOT / "utils.py")
     utils = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(utils)
@@ -218,13 +215,10 @@ def run_tasks(folder, tasks, refused):
     while tasks and not stopping.is_set():
         connection, theirs = CONTEXT.Pipe(duplex=False)
         process = CONTEXT.Process(target=work, args=(theirs, folder, tasks, refused))
-        resource_tracker.ensure_running()  # else it would start below, and unblock the signals
         alive = False
-        mask(signal.SIG_BLOCK, STOPS)
         process.start()
         running.add(process)
         try:
-            mask(signal.SIG_UNBLOCK, STOPS)
             theirs.close()  # else its end could not be seen from here
             alive = connection.poll(None) and heard(connection)  # ready: no student's code has run
             while tasks and alive:
