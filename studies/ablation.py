@@ -5,7 +5,7 @@ studies/ablation_rows.json when it is finished, so a study that was stopped goes
 notebook 15 shows, studies/ablation.json, are written after the last.
 `small` is trained as it is, with four seeds, and with one change: same data, same number of steps,
 same batches. In the rows "paper" a part is taken away or changed, one seed each. In the rows
-"since" a later idea is put in, two seeds each (variants.py). Then all that helped together. In the
+"since" a later idea is put in, two seeds each (variants.py), and all that helped together. In the
 rows "starts" the first weights are others, two seeds each. All is measured on dev: the test set is
 not for choosing. How the number of parameters is kept equal stands beside each change.
 """
@@ -52,11 +52,16 @@ PAPER = {  # name: settings changed
 }
 SINCE = ["RoPE", "RMSNorm", "SwiGLU", "GQA", "attention dropout", "Muon"]
 TOGETHER = "all that helped"
+# whose mean dev loss is lower than that of every seed as it is
+HELPED = ["Muon", "RoPE", "SwiGLU"]
 STARTS = {  # name: what is done with the first weights
     "layers three times as large": partial(scale_layers, factor=3),
     "layers a third as large": partial(scale_layers, factor=1 / 3),
     "all matrices N(0, 0.02²)": draw_as_gpt2,
 }
+# name of a row: its parts, of variants.py or of STARTS
+PARTS = {name: [name] for name in ("no positions", "no factor", *SINCE, *STARTS)}
+PARTS[TOGETHER] = HELPED
 
 
 def changed(parts):
@@ -83,23 +88,16 @@ def started(change):
 
 
 def rows():
-    """What is trained before it is known what helped: a name, and a seed."""
+    """What is trained: a name, a seed, and steps."""
     yield from (dict(name=AS_IT_IS, seed=seed, steps=STEPS) for seed in range(4))
-    for name in (*SINCE, *STARTS):
+    for name in (*SINCE, TOGETHER, *STARTS):
         yield from (dict(name=name, seed=seed, steps=STEPS) for seed in range(2))
     yield from (dict(name=name, seed=0, steps=STEPS) for name in PAPER)
 
 
-def parts_of(name, together):
-    """The parts of variants.py that a row has; `together` are those of the row TOGETHER."""
-    if name == TOGETHER:
-        return together
-    return [name] if name in SINCE or name in STARTS or PAPER.get(name) == {} else []
-
-
-def run_row(row, data, runs, config, together=()):
+def run_row(row, data, runs, config):
     """Trains and scores once. Returns the row with what is measured."""
-    parts = parts_of(row["name"], together)
+    parts = PARTS.get(row["name"], [])
     run = runs / "-".join([row["name"].replace(" ", "_"), str(row["seed"]), *parts])
     config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
     with changed(parts):
@@ -115,13 +113,6 @@ def run_row(row, data, runs, config, together=()):
 def last(row):
     """The dev loss at the end of a run."""
     return list(row["dev_loss"].values())[-1]
-
-
-def helped(rows):
-    """The later ideas whose mean dev loss is lower than the lowest of all seeds as it is."""
-    best = min(last(row) for row in rows if row["name"] == AS_IT_IS)
-    means = {name: statistics.mean(last(r) for r in rows if r["name"] == name) for name in SINCE}
-    return [name for name, mean in means.items() if mean < best]
 
 
 def step_times(config, kinds):
@@ -145,11 +136,8 @@ def step_times(config, kinds):
             norms = [step(batch)[2] for batch in some]
             assert torch.stack(norms).isfinite().all()  # also waits for a GPU
             times[name].append(time.perf_counter() - began)
-    ratios = {
-        name: [ours / plain for ours, plain in zip(seconds[1:], times[AS_IT_IS][1:])]
-        for name, seconds in times.items()
-    }
-    return {name: round(statistics.median(row), 2) for name, row in ratios.items()}
+    medians = {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
+    return {name: round(median / medians[AS_IT_IS], 2) for name, median in medians.items()}
 
 
 def gather(rows, names, times):
@@ -171,16 +159,12 @@ def main():
     short = dict(steps=STEPS, batch_tokens=1024, eval_steps=250, bleu_sentences=0)
     config = replace(RunConfig.preset("small"), **short)
     run = partial(run_row, data=DATA, runs=ROOT / "runs" / "ablation", config=config)
-    together = helped(train_missing(rows(), run, ROWS, "make ablation"))
-    both = [
-        dict(name=TOGETHER, seed=seed, steps=STEPS, parts=sorted(together)) for seed in range(2)
-    ]
-    done = train_missing(both, partial(run, together=together), ROWS, "make ablation")
-    times = step_times(config, {name: parts_of(name, together) for name in [*SINCE, TOGETHER]})
+    done = train_missing(rows(), run, ROWS, "make ablation")
+    times = step_times(config, {name: PARTS[name] for name in (*SINCE, TOGETHER)})
     groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER], "starts": STARTS}
     tables = {key: gather(done, names, times) for key, names in groups.items()}
     header = {key: value for key, value in read_json(ROWS).items() if key != "rows"}
-    write_json(OUTPUT, {**header, "steps": STEPS, "helped": together, **tables})
+    write_json(OUTPUT, {**header, "steps": STEPS, "helped": HELPED, **tables})
 
 
 if __name__ == "__main__":

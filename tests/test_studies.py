@@ -221,7 +221,7 @@ def test_the_rows_of_the_ablation_are_those_that_it_asks_for():
     wanted = list(ablation.rows())
     for row in read_json(ablation.ROWS)["rows"]:
         asked = {key: row[key] for key in ("name", "seed", "steps")}
-        assert asked in wanted or row["name"] == ablation.TOGETHER
+        assert asked in wanted
 
 
 def test_what_is_typed_in_a_hurry():
