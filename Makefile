@@ -113,7 +113,6 @@ notebooks: .venv/dev  ## execute all notebooks again, in place and in order
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
 	$(BIN)/python tools/model.py
-	$(BIN)/python tools/hero.py
 
 schedules: .venv/ready  ## train `small` at rates with and without warm-up, three hours on 2 cores: studies/schedules.json
 	$(BIN)/python -m studies.schedules
