@@ -168,9 +168,7 @@ def transplant(translator, givers, takers, stage="memory"):
     vectors = encoder_vectors(model, given, padding_mask(given))[stage][given == number]
 
     def replace_vectors(name, output):
-        output = output.clone()
         output[taken == number] = vectors
-        return output
 
     mask = padding_mask(taken)
     with hooked({stage: encoder_stages(model)[stage]}, replace_vectors):

@@ -1,7 +1,5 @@
 """What the units of the decoder's feed-forwards compute, and what they write (Geva et al. 2021)."""
 
-from contextlib import contextmanager
-
 import torch
 
 from notebooks.data_preparation import BOS, EOS, PAD, Batch
@@ -76,20 +74,14 @@ def equally_active(values, places, units):
     return others
 
 
-@contextmanager
 def switched_off(translator, units):
-    """Units of the decoder, (layer from 1, number) each, add nothing until the context ends."""
-    layers = translator.model.decoder.layers
-    columns = [(layers[layer - 1].feed_forward.outer.weight, number) for layer, number in units]
-    before = [weight[:, number].clone() for weight, number in columns]
-    with torch.no_grad():
-        for weight, number in columns:
-            weight[:, number] = 0
-        try:
-            yield
-        finally:
-            for (weight, number), column in zip(columns, before):
-                weight[:, number] = column
+    """A context in which units of the decoder, (layer from 1, number) each, add nothing."""
+    layers = enumerate(translator.model.decoder.layers, start=1)
+
+    def silence(layer, output):
+        output[..., [number for at, number in units if at == layer]] = 0
+
+    return hooked({number: layer.feed_forward.inner for number, layer in layers}, silence)
 
 
 def probability_of(translator, token, english, chinese):
