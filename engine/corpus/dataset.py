@@ -35,12 +35,10 @@ class PreparedDataset(Dataset):
         self.lengths = counts + 1  # with the marks
         self.ends = np.cumsum(counts, axis=0)
         self.ids = []
-        self.files = []
         for side, total in zip(("src", "tgt"), counts.sum(axis=0)):
             path = self.folder / split / f"{side}.ids"
             width = path.stat().st_size // total  # of an id, in bytes
-            self.files.append(open(path, "rb"))
-            self.ids.append(np.memmap(self.files[-1], f"u{width}", "r"))
+            self.ids.append(np.memmap(path, f"u{width}", "r"))
 
     def __reduce__(self):
         return PreparedDataset, (self.folder, self.split)
@@ -53,20 +51,12 @@ class PreparedDataset(Dataset):
             raise IndexError(f"pair {index} of {len(self)}")
         counts = self.lengths[index] - 1
         starts = self.ends[index] - counts
-        for file, ids in zip(self.files, self.ids):
-            if os.fstat(file.fileno()).st_size < ids.nbytes:  # reading on would end the process
+        for ids in self.ids:
+            if os.path.getsize(ids.filename) < ids.nbytes:  # reading on would end the process
                 hint = "Delete its folder, and it is prepared again"
-                raise InputError(f"{file.name}: was cut short while it was read. {hint}")
+                raise InputError(f"{ids.filename}: was cut short while it was read. {hint}")
         sides = zip(self.ids, starts, starts + counts)
         return add_marks(*(ids[start:end].tolist() for ids, start, end in sides))
-
-
-def load_tokenizers(folder):
-    """The source and the target tokenizer of a prepared folder; one object if they are the same."""
-    paths = [folder / f"vocabulary.{side}.json" for side in ("src", "tgt")]
-    source = load_tokenizer(paths[0])
-    same = paths[0].read_bytes() == paths[1].read_bytes()
-    return source, source if same else load_tokenizer(paths[1])
 
 
 def digest(paths):
@@ -79,12 +69,10 @@ def digest(paths):
 
 
 def seal(folder):
-    """Writes the SHA-256 of all files of a folder, and their names, into one more file of it."""
-    (folder / "sha256").write_text(sealed(folder), encoding="utf-8")
+    """The text of the file `sha256` of a prepared folder: a digest of all others, and their names.
 
-
-def sealed(folder):
-    """What the seal of a prepared folder holds, all files but itself and a file manager's."""
+    Not those that a file manager leaves.
+    """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     files = [path for path in files if path.name != "sha256" and path.name[0] != "."]
     return "\n".join([digest(files), *(path.relative_to(folder).as_posix() for path in files)])
@@ -93,7 +81,7 @@ def sealed(folder):
 def check_prepared(folder):
     """Raises InputError when a file is not as it was written, which takes a second for each GB."""
     path = folder / "sha256"
-    if not path.is_file() or path.read_bytes() != sealed(folder).encode():
+    if not path.is_file() or path.read_bytes() != seal(folder).encode():
         raise InputError(f"{folder}: damaged. Delete it, and it is prepared again")
 
 
@@ -103,5 +91,5 @@ def load_prepared(folder):
     Raises InputError when a file is not as it was written.
     """
     check_prepared(folder)
-    sets = (PreparedDataset(folder, split) for split in ("train", "dev"))
-    return *load_tokenizers(folder), *sets
+    tokenizers = [load_tokenizer(folder / f"vocabulary.{side}.json") for side in ("src", "tgt")]
+    return *tokenizers, *(PreparedDataset(folder, split) for split in ("train", "dev"))

@@ -25,7 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from tqdm import tqdm
 
 from engine.checks import check_kept
@@ -207,7 +207,7 @@ def prepare(data, config, output=None, tokenizers=None):
         check_prepared(folder)
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with lock_folder(folder):
+    with FileLock(f"{folder}.lock"):  # an open file, which the system closes with the process
         if not folder.exists():
             make(folder, data, config, tokenizers)
     return folder
@@ -226,7 +226,7 @@ def make(folder, data, config, tokenizers):
         if fingerprint(data, config, tokenizers) != folder.name:
             raise InputError(f"{data}: has changed while it was read. Start again")
         write_json(result / "report.json", report)
-        seal(result)
+        (result / "sha256").write_text(seal(result), encoding="utf-8")
         result.rename(folder)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG):
@@ -236,19 +236,6 @@ def make(folder, data, config, tokenizers):
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     print_report(data, report)
-
-
-def lock_folder(folder):
-    """A context in which a preparation is ours.
-
-    The lock is an open file: the system ends it with the process.
-    """
-    lock = FileLock(f"{folder}.lock")
-    try:
-        return lock.acquire(timeout=0)
-    except Timeout:
-        print(f"{folder}: another process is preparing it; waiting for that one", file=sys.stderr)
-        return lock.acquire()
 
 
 def print_report(data, report):
