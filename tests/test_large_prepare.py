@@ -24,7 +24,7 @@ from engine.corpus import formats
 from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
 from engine.corpus.dataset import PreparedDataset, load_prepared
-from engine.corpus.formats import needs_preparing, parse_row, read_split
+from engine.corpus.formats import needs_preparing, read_json_pair, read_split
 from engine.corpus.prepare import learn_tokenizers, prepare
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
@@ -346,7 +346,7 @@ def test_every_step_is_counted(tmp_path):
 )
 def test_what_is_dropped(src, tgt, pair, reason):
     config = replace(WORDS, src=src, tgt=tgt)
-    row = parse_row("jsonl", [json.dumps({src: pair[0], tgt: pair[1]})], config)
+    row = read_json_pair(json.dumps({src: pair[0], tgt: pair[1]}), config)
     assert judge(row, True, config)[0] == reason
     kept = reason != STEPS[0]
     assert judge(row, False, config) == ((None, pair) if kept else (reason, ("", "")))

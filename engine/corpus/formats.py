@@ -46,22 +46,34 @@ def find_files(folder, split, config):
     return extension, files
 
 
-# rows
+# pairs
+
+
+def read_rows(extension, file, config):
+    """Yields a (source, target) for each line or row of one file, None where it holds none."""
+    if extension == "parquet":
+        yield from table_rows(*file, config)
+    elif len(file) == 2:
+        yield from aligned_lines(*file)
+    else:
+        parse = parse_tsv if extension.startswith("tsv") else read_json_pair
+        for _, line in read_lines(*file):
+            yield parse(line, config)
 
 
 def aligned_lines(path, other):
-    """Yields [source, target] of two files. InputError unless they have as many lines."""
+    """Yields (source, target) of two files. InputError unless they have as many lines."""
     counts = [0, 0]
     for row in itertools.zip_longest(read_lines(path), read_lines(other), fillvalue=(0, "")):
         counts = [count + (number > 0) for count, (number, _) in zip(counts, row)]
-        yield [text for _, text in row]
+        yield tuple(text for _, text in row)
     if counts[0] != counts[1]:
         counted = f"{path} has {counts[0]} lines and {other.name} {counts[1]}"
         raise InputError(f"{counted}: they must match line by line")
 
 
 def table_rows(path, config):
-    """Yields [source, target] of a Parquet file, None for what is no text.
+    """Yields (source, target) of a Parquet file, None where one of them is no text.
 
     Raises InputError for a damaged one, in which a value may point outside its memory.
     """
@@ -72,7 +84,7 @@ def table_rows(path, config):
                 table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
                 columns = [find_column(path, table, code) for code in (config.src, config.tgt)]
                 for row in zip(*columns):
-                    yield [text if isinstance(text, str) else None for text in row]
+                    yield row if all(isinstance(text, str) for text in row) else None
     except (OSError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
         raise damaged(path, error) from None
 
@@ -85,18 +97,6 @@ def find_column(path, table, code):
             return table[name].to_pylist()
     columns = ", ".join(table.column_names)
     raise InputError(f"{path}: has the columns {columns}, and no {code}, alone or in `translation`")
-
-
-# pairs
-
-
-def read_rows(extension, file, config):
-    """Yields the rows of one file as lists of texts: a line, or a text of each side."""
-    if extension == "parquet":
-        return table_rows(*file, config)
-    if len(file) == 2:
-        return aligned_lines(*file)
-    return ([text] for _, text in read_lines(*file))
 
 
 def parse_tsv(line, config):
@@ -122,15 +122,6 @@ def read_json_pair(line, config):
         return None
 
 
-def parse_row(extension, row, config):
-    """The pair of texts in a row of `read_rows`, None if it holds none."""
-    if extension.startswith("tsv"):
-        return parse_tsv(row[0], config)
-    if extension.startswith("json"):
-        return read_json_pair(row[0], config)
-    return None if None in row else tuple(row)
-
-
 def read_split(data, split, config):
     """The pairs of one split of a data folder, in any format: a list of (source, target) texts.
 
@@ -142,8 +133,7 @@ def read_split(data, split, config):
     pairs = []
     for file in files:
         rows = read_rows(extension, file, config)
-        parsed = [strip_pair(parse_row(extension, row, config)) for row in rows]
-        pairs += kept_pairs(file[0], parsed, config)
+        pairs += kept_pairs(file[0], [*map(strip_pair, rows)], config)
     return pairs
 
 

@@ -41,7 +41,7 @@ from engine.corpus.cleaning import (
     nothing_left,
 )
 from engine.corpus.dataset import check_prepared, digest, seal
-from engine.corpus.formats import find_files, parse_row, present_splits, read_rows
+from engine.corpus.formats import find_files, present_splits, read_rows
 from engine.corpus.tokenizers import make_tokenizers
 from engine.definitions import code_digest
 from engine.errors import InputError
@@ -90,7 +90,7 @@ def clean_split(path, data, split, config, held_out):
         for file in files:
             before = counts.copy()
             for row in read_rows(extension, file, config):
-                reason, pair = judge(parse_row(extension, row, config), train, config)
+                reason, pair = judge(row, train, config)
                 if reason is None:
                     number = hash_pair(*pair)
                     if not train:
