@@ -131,8 +131,8 @@ def imported_files(node, importing):
             del parts[0]
         if places == [str(FOLDER)]:
             yield from FOLDER.glob(f"[0-9][0-9]_{''.join(parts[:1])}.ipynb")
-        for part in parts:
-            spec = PathFinder.find_spec(part, places)
+        for name in parts:
+            spec = PathFinder.find_spec(name, places)
             if spec is None:
                 break
             yield Path(spec.origin or "")  # a folder without an __init__.py has none

@@ -221,6 +221,9 @@ def test_what_would_give_a_solution_away_is_refused():
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
     with pytest.raises(InputError, match="folded"):
         student.without_solutions("06", text.replace("<details>", "<div>"))
+    for damaged in (text[:2000], "[]"):
+        with pytest.raises(InputError, match="06 is no notebook .*Take a whole copy"):
+            student.without_solutions("06", damaged)
     with pytest.raises(InputError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
 

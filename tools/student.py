@@ -29,7 +29,10 @@ from engine.plain_text import InputError
 
 def without_solutions(name, text):
     """A notebook's text without solutions, outputs and what the last run has left behind."""
-    notebook = nbformat.reads(text, as_version=4)
+    try:
+        notebook = nbformat.reads(text, as_version=4)
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{name} is no notebook ({error}). Take a whole copy of it") from None
     cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
     holes = tagged(cells, "exercise")
     if len(notebook.cells) - len(cells) != len(holes):
