@@ -22,11 +22,12 @@ SHORTER = {
         ("steps=600, eval_steps=200", "steps=30, eval_steps=10, bleu_sentences=10"),
         ('records[-1]["dev_loss"] < 3.6', 'records[-1]["dev_loss"] < 8'),
         ("steps=100, eval_steps=50, warmup_steps=20", "steps=30, eval_steps=15, warmup_steps=6"),
-        ("train_small(resumed, 50)", "train_small(resumed, 15)"),
+        ("replace(plain, steps=50)", "replace(plain, steps=15)"),
         ("assert dev_loss < 5.5", "assert dev_loss < 8"),
         # tensors of the simulated device cannot be pickled
-        ('torch.save(states, checkpoints / f"step-{step}.pt")', "keep(step, states)"),
-        ('torch.load(checkpoints / "step-50.pt", weights_only=True)', "kept_states[15]"),
+        ('torch.save(state, path.with_suffix(".tmp"))', "keep(path, state)"),
+        ('os.replace(path.with_suffix(".tmp"), path)', "path.touch()"),
+        ("torch.load(path, map_location=device, weights_only=True)", "kept_states[path]"),
         ("log, snapshots, epochs = [], [], 14", "log, snapshots, epochs = [], [], 4"),
         ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
         ("assert gain > 0", "assert averaged"),
@@ -48,9 +49,9 @@ from torch.utils._pytree import tree_map
 kept_states = {}
 
 
-def keep(step, states):
-    copied = tree_map(lambda part: part.cpu().clone() if torch.is_tensor(part) else part, states)
-    kept_states[step] = copied
+def keep(path, state):
+    copied = tree_map(lambda part: part.cpu().clone() if torch.is_tensor(part) else part, state)
+    kept_states[path] = copied
 """
 
 
