@@ -18,7 +18,7 @@ import torch
 
 from engine.checkpoints import Progress, find_checkpoints
 from engine.checks import check_fields, check_vocabularies
-from engine.definitions import code_digest, lessons
+from engine.definitions import code_digest, edited_names, lessons
 from engine.errors import InputError
 from engine.files import read_form
 from engine.fused_attention import use_fused_attention
@@ -127,5 +127,7 @@ class RunFolder:
             logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
         if not logits.isfinite().all():
             hint = "Take a whole copy of it, or train again"
+            if names := edited_names():
+                hint = f"Edited were {', '.join(names)}: take that back, or train again"
             raise InputError(f"{path}: gives no numbers. {hint}")
         return config, source, target, model

@@ -8,27 +8,47 @@ import ast
 import re
 import sys
 
-from notebooks import EXPORT, FOLDER, export_cells
+from notebooks import EXPORT, FOLDER, NotebookError, export_cells
 
 MARKS = (EXPORT, "#| one-file")
 
 
-def without_imports(source):
+class Refused(Exception):
+    """Lessons that cannot be one file; the message says which and why."""
+
+
+def without_imports(name, source):
     """A module's text without docstring and imports, and its imports: (text, set of lines).
 
-    Imports of lessons are dropped, since all of them become one file.
+    Imports of lessons are dropped, since all of them become one file; of a name that they give
+    anew an assignment remains.
     """
     lines = source.split("\n")
     imports = set()
     for number, node in enumerate(ast.parse(source).body):
-        docstring = number == 0 and isinstance(node, ast.Expr)
         imported = isinstance(node, ast.Import | ast.ImportFrom)
-        if docstring or imported:
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
-        if imported and not str(getattr(node, "module", "")).startswith("notebooks."):
+        docstring = number == 0 and isinstance(node, ast.Expr)
+        if not imported and not docstring:
+            continue
+        instead = ""
+        module = getattr(node, "module", None) or node.names[0].name if imported else ""
+        if imported and (getattr(node, "level", 0) or module.partition(".")[0] == "notebooks"):
+            lesson = module.removeprefix("notebooks.")
+            if not isinstance(node, ast.ImportFrom) or not list(
+                FOLDER.glob(f"[0-9]*_{lesson}.ipynb")
+            ):
+                raise Refused(f"{name}: `{ast.unparse(node)}` is no lesson's code. Write it there")
+            renamed = [f"{one.asname} = {one.name}" for one in node.names if one.asname]
+            instead = "; ".join(renamed)
+        elif imported:
             imports.add(ast.unparse(node))
-    kept = [line for line in lines if line not in MARKS]
-    return "\n".join(kept).strip("\n"), imports
+        last = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        if not instead:
+            last = last.lstrip("; ")
+        first = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        lines[node.end_lineno - 1] = first + instead + last
+        lines[node.lineno - 1 : node.end_lineno - 1] = [""] * (node.end_lineno - node.lineno)
+    return "\n".join(line for line in lines if line not in MARKS).strip("\n"), imports
 
 
 def one_file():
@@ -41,16 +61,40 @@ def one_file():
     program = (FOLDER / "support" / "program.py").read_text(encoding="utf-8")
     texts = []
     imports = set()
+    defined = {}
     for name, source in [*sources.items(), ("program", program)]:
-        text, needed = without_imports(source)
+        text, needed = without_imports(name, source)
+        for other in assigned(text):
+            if defined.setdefault(other, name) != name:
+                raise Refused(f"{other} is defined in {defined[other]} and in {name}. Rename one")
         texts.append(f"# {name}\n\n{text}\n")
         imports |= needed
     docstring = ast.get_docstring(ast.parse(program), clean=False)
-    head = "\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line)))
+    head = "\n".join(sorted(imports, key=place))
     text = "\n\n".join([f'"""{docstring}"""\n\n{head}\n', *texts])
     return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
+def assigned(text):
+    """The names that the statements of a module define."""
+    names = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        else:
+            parts = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+            names |= {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+    return names
+
+
+def place(line):
+    """Where an import stands: `from __future__` first, then `import`, then `from`."""
+    return not line.startswith("from __future__"), line.startswith("from"), line
+
+
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")
-    print(one_file(), end="")
+    try:
+        print(one_file(), end="")
+    except (Refused, NotebookError) as error:
+        sys.exit(f"error: {error}")

@@ -108,7 +108,8 @@ def test_sentences_that_are_measured_on_are_new_to_the_model(split):
     "text",
     ["3.5kg and 1,000km at 10:30pm, 30°C, 1/2 or 5%.", "See https://example.com/a?b=1, please.",
      "and/or, well—no", "'Yes,' he said.", '"Yes," she said.', "«Oui», dit-il.", "the dogs' tails",
-     "It is -5 to 10 °C, not 30°, on 2024-05-06.", "Call 555-1234 or me.too@mail.example.com.",
+     "It is -5 to 10 °C, not 30°, on 2024-05-06.", "10–20 or +5 calls of 555-1234.",
+     "Write to me.too@mail.example.com.",
      "v3.2 of www.example.com costs ¥500 and $3.",
      "मैं हिन्दी बोलता हूँ।", "Köln, Tiếng Việt", "شُكْرًا", "a 20th-century U.S. part-time job"],
 )  # fmt: skip
@@ -124,6 +125,11 @@ def test_words_come_back_as_they_were(text):
 )
 def test_signs_of_money_and_dashes_keep_their_space(text):
     assert join_words(WordSegmenter("de").segment(text), "de") == text
+
+
+def test_a_long_row_of_signs_takes_no_long_time():
+    """Each of them might begin an address of mail."""
+    assert len(WordSegmenter("en").segment("_" * 200_000)) == 200_000  # minutes, if squared
 
 
 def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():

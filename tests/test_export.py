@@ -64,6 +64,7 @@ from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.support.box import load_pretrained
 from notebooks.support.proofs import shake
+from notebooks.transformer import Transformer
 
 FORMS = ("ctranslate2", "onnx")
 
@@ -700,6 +701,19 @@ def test_a_port_that_is_taken_is_one_line(folders):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "in use" in done.stderr and "Give another --host or --port" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["ctranslate2", "page"])
+def test_an_edit_that_concerns_one_word_is_refused(tmp_path, monkeypatch, form):
+    box = load_pretrained()
+    (rare,) = box.source.encode("coffee")
+
+    def encode(self, src, src_mask, encode=Transformer.encode):
+        return encode(self, src.masked_fill(src == rare, UNK), src_mask)
+
+    monkeypatch.setattr(Transformer, "encode", encode)
+    assert program.main(["--form", form, "--out", str(tmp_path / "out")]) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_host_is_refused(folders):

@@ -18,6 +18,7 @@ import torch
 from conftest import NOTEBOOKS, ROOT, TUNE, run_python
 
 import notebooks
+from notebooks import __main__ as one_file_program
 from notebooks.layer_norm import LayerNorm
 from notebooks.positional_encoding import sinusoids
 
@@ -348,7 +349,9 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
     *log, _ = straight.stdout.splitlines()
     assert [line.split()[1] for line in log] == ["20:", "40:"]
     early = tmp_path / "stopped.py"  # the same, but it ends at the first checkpoint
-    early.write_text(done.stdout.replace("asdict(config)}, path)", "0}, path); 1 / 0"), "utf-8")
+    early.write_text(
+        done.stdout.replace("asdict(config)}, path)", "asdict(config)}, path); 1 / 0"), "utf-8"
+    )
     saved = tmp_path / "stopped.pt"
     stopped = run_python("-I", early, *command[2:], "--weights", saved, cwd=tmp_path)
     assert "ZeroDivisionError" in stopped.stderr
@@ -358,3 +361,37 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
     assert without_speed[0] == without_speed[1]
     weights = [torch.load(path)["model"] for path in (tmp_path / "transformer.pt", saved)]
     assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in weights)))
+    for options, reason in (
+        (["--pieces", "0"], "at least 1"),
+        (["--schedule", "Noam"], "invalid choice"),
+        (["--schedule", "noam", "--learning-rate", "1"], "noam computes the rate"),
+        (["--tie-embeddings", "three-way"], "needs subwords"),
+        (["--seed", "5"], "was trained with another seed"),
+    ):
+        refused = run_python(*command, *options, cwd=tmp_path)
+        assert refused.returncode == 2 and reason in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "result"),
+    [
+        ("GAIN = 2.0", "GAIN = 0.1", "GAIN is defined in 05_one and in 06_two. Rename one"),
+        ("import math; SCALE = 3.0", "import math", "SCALE = 3.0"),
+        ("class A:\n    pass", "from notebooks.one import A as B", "B = A"),
+        ("class A:\n    pass", "from .one import A", "# 06_two"),
+        ("from notebooks.support import mine", "x = 1", "is no lesson's code. Write it there"),
+        ("from __future__ import annotations", "import ast", "annotations\nimport ast"),
+    ],
+)
+def test_lessons_that_cannot_be_one_file_are_named(tmp_path, monkeypatch, first, second, result):
+    monkeypatch.setattr(one_file_program, "FOLDER", tmp_path)
+    (tmp_path / "support").mkdir()
+    (tmp_path / "support" / "program.py").write_text('"""Nothing."""\nx2 = 1', encoding="utf-8")
+    write_notebook(tmp_path / "05_one.ipynb", f"#| export\n{first}")
+    write_notebook(tmp_path / "06_two.ipynb", f"#| export\n{second}")
+    try:
+        text = one_file_program.one_file()
+        compile(text, "transformer.py", "exec")
+    except one_file_program.Refused as error:
+        text = str(error)
+    assert result in text

@@ -6,12 +6,10 @@ bias on their logits. Its greedy search then does what ours does. Its beam searc
 of the length instead of Wu et al.'s penalty and stops by another rule.
 """
 
-import random
-
 import torch
 
 from engine.errors import InputError
-from engine.export.proof import refuse_replaced
+from engine.export.proof import compared_rows, refuse_replaced
 from engine.export.tokenizer_files import names
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
 from notebooks.positional_encoding import sinusoids
@@ -109,8 +107,14 @@ def compare(model, sides, folder):
     """Raises InputError unless the engine computes the model's log-probabilities."""
     import ctranslate2
 
-    draw = random.Random(0)
-    rows = [[draw.choices(range(EOS + 1, len(side)), k=6) for side in sides] for _ in range(8)]
+    translator = ctranslate2.Translator(str(folder))
+    rows = compared_rows(map(len, sides), width=6)
+    for start in range(0, len(rows), 64):
+        compare_rows(model, sides, translator, rows[start : start + 64])
+
+
+def compare_rows(model, sides, translator, rows):
+    """`compare` for some pairs of rows of ids."""
     batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS]) for src, tgt in rows])
     logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
     logits[..., :EOS] = -torch.inf
@@ -119,7 +123,7 @@ def compare(model, sides, folder):
         [[side[number] for number in row] for row in part] for side, part in zip(sides, zip(*rows))
     )
     try:
-        results = ctranslate2.Translator(str(folder)).score_batch(src, tgt)
+        results = translator.score_batch(src, tgt)
         theirs = torch.tensor([result.log_probs for result in results])
     except ValueError:  # its weights have other shapes than CTranslate2 knows
         theirs = torch.full_like(ours, torch.inf)

@@ -15,7 +15,7 @@ import torch
 
 from engine.attention_maps import attention_maps
 from engine.errors import InputError, ending_at_once
-from engine.export.proof import LONG, made_up_sentences, refuse_replaced
+from engine.export.proof import LONG, compared_rows, made_up_sentences, refuse_replaced
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
 from engine.files import fresh_name, read_json, what_to_do, write_whole
 from engine.fonts import chinese_font
@@ -243,8 +243,11 @@ def compare(translator, file, sentences):
     with ending_at_once(), MiniRacer() as engine:  # else its threads keep the program from ending
         engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
         engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
+        config, sides = translator.config, (translator.source, translator.target)
+        rows = compared_rows(map(len, sides), width=min(40, config.max_length - 1))
         try:
             results = json.loads(engine.call("compared", file, sentences))
+            forced = json.loads(engine.call("forced", file, rows))
         except JSEvalException as error:
             message = str(error).splitlines()[0]
             raise InputError(differs(f"its engine says: {message}")) from None
@@ -252,6 +255,16 @@ def compare(translator, file, sentences):
         for what, value in ours.items():
             if not close(value, theirs[what]):
                 raise InputError(differs(f"{what} of {sentence!r}"))
+    for (src, tgt), theirs in zip(rows, forced):
+        if not close(last_logits(translator.model, src, tgt), theirs):
+            raise InputError(differs(f"logits behind {translator.target.decode(tgt)!r}"))
+
+
+@torch.inference_mode()
+def last_logits(model, src, tgt):
+    """The logits behind a row of target ids, those of EOS and all tokens: a list."""
+    batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS])])
+    return model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, -1, EOS:].tolist()
 
 
 def differs(where):

@@ -1,5 +1,6 @@
 """An exported folder is tried before it is kept: it must translate as `translate.py` does."""
 
+import math
 import random
 import subprocess
 import sys
@@ -37,6 +38,19 @@ def made_up_sentences(tokenizer, max_length):
         text = tokenizer.decode(draw.choices(ids, k=draw.randint(shortest, longest)))
         texts.append(one_line(CHANGES[number % len(CHANGES)](text)))
     return texts
+
+
+def compared_rows(sizes, width):
+    """Pairs of rows of `width` ids for vocabularies of these sizes, drawn with seed 0.
+
+    Eight rows; where lessons were edited as many as hold each id of both sides, since an edit may
+    concern one token.
+    """
+    draw = random.Random(0)
+    sides = [draw.sample(ids, len(ids)) for ids in (range(len(SPECIAL_TOKENS), n) for n in sizes)]
+    count = math.ceil(max(map(len, sides)) / width) if edited_names() else 8
+    places = [range(row * width, (row + 1) * width) for row in range(count)]
+    return [[[ids[place % len(ids)] for place in row] for ids in sides] for row in places]
 
 
 def prove(translator, folder, beam_sizes):

@@ -4,15 +4,17 @@
     torchrun --nproc-per-node 2 transformer.py train.tsv dev.tsv --bfloat16 --pieces 2
 
 A line of both files is a source sentence, a tab and its translation. The weights are saved in
-`transformer.pt`, the best of them in `transformer.best.pt`. While these are there, a stopped
+`transformer.pt`, the best of them in `transformer.pt.best`. While these are there, a stopped
 training goes on, and a finished one only translates. For more than this use the course's own
 train.py and translate.py.
 """
 
 import argparse
+import ast
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import torch
 
@@ -21,6 +23,7 @@ from notebooks.data_preparation import (
     TranslationDataset,
     add_marks,
     make_dataloader,
+    make_tokenizer,
     make_tokenizers,
     pad_rows,
     read_pairs,
@@ -38,6 +41,26 @@ class Settings(Config):
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
 
 
+def check(parser, given, config, chosen):
+    """Ends the program, with what is wrong, for options that cannot work or have no effect."""
+    for path in (given.train, given.dev):
+        if not path.is_file():
+            parser.error(f"{path}: no such file")
+    if min(given.pieces, config.steps, config.eval_steps) < 1:
+        parser.error("--pieces, --steps and --eval-steps are at least 1")
+    if config.schedule == "noam" and "learning_rate" in chosen:
+        parser.error("--learning-rate has no effect: the schedule noam computes the rate")
+    kinds = {config.src_segmentation, config.tgt_segmentation}
+    if config.tie_embeddings == "three-way" and kinds != {"subwords"}:
+        parser.error("three-way tying needs subwords on both sides")
+    if given.weights.exists():
+        saved = torch.load(given.weights, map_location="cpu", weights_only=True)["config"]
+        if saved != asdict(config):
+            names = [name for name, value in asdict(config).items() if saved.get(name) != value]
+            parser.error(f"{given.weights} was trained with another {', '.join(names)}: "
+                         "give the same, or other --weights")  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -50,14 +73,20 @@ def main():
     parser.add_argument("--bfloat16", action="store_true", help="matrix products in 16 bits")
     for field in fields(Settings):
         name = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(name, type=type(field.default), help="setting of lesson 00")
+        kind = str if isinstance(field.default, str) else ast.literal_eval
+        choices = get_args(field.type) if get_origin(field.type) is Literal else None
+        parser.add_argument(name, type=kind, choices=choices, help="setting of lesson 00")
     given = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     chosen = {field.name: getattr(given, field.name) for field in fields(Settings)}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     config = Settings(**PRESETS[given.config] | chosen)
+    check(parser, given, config, chosen)
     pairs = read_pairs(given.train)
     source, target = make_tokenizers(pairs, config)
+    if config.tie_embeddings == "three-way":  # one vocabulary, of subwords of both languages
+        texts = [text for pair in pairs for text in pair]
+        source = target = make_tokenizer(texts, "subwords", config.src, config)
     train_set = TranslationDataset(pairs, source, target, config.max_length)
     dev_set = TranslationDataset(read_pairs(given.dev), source, target, config.max_length)
     sampler = TokenBatchSampler(dev_set.lengths, config.batch_tokens, shuffle=False)
@@ -73,10 +102,13 @@ def main():
         torch.distributed.destroy_process_group()
     if rank > 0:  # noqa: F821
         return
-    best = torch.load(given.weights.with_suffix(".best.pt"), map_location=device, weights_only=True)
+    best = torch.load(best_of(given.weights), map_location=device, weights_only=True)  # noqa: F821
     model.load_state_dict(best)
-    for line in sys.stdin:
+    for line in map(str.strip, sys.stdin):
         ids = source.encode(line)[: config.max_length]
+        if not ids:
+            print()
+            continue
         src = pad_rows([add_marks(ids, [])[0]]).to(device)
         ((_, best), *_) = beam_search(model.eval(), src, config.max_length)[0]
         print(target.decode(best), flush=True)

@@ -25,8 +25,8 @@ SHORTER = {
         ("replace(plain, steps=30)", "replace(plain, steps=15)"),
         ("assert dev_loss < 5.7", "assert dev_loss < 8"),
         # tensors of the simulated device cannot be pickled
-        ('torch.save(state, path.with_suffix(".tmp"))', "keep(path, state)"),
-        ('os.replace(path.with_suffix(".tmp"), path)', "path.touch()"),
+        ("torch.save(state, temporary)", "keep(path, state)"),
+        ("os.replace(temporary, path)", "path.touch()"),
         ("torch.load(path, map_location=device, weights_only=True)", "kept_states[path]"),
         ("log, snapshots, epochs = [], [], 14", "log, snapshots, epochs = [], [], 4"),
         ('assert 3 < best < 13 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),

@@ -12,3 +12,14 @@ function compared(file, sentences) {
   });
   return JSON.stringify(results);
 }
+
+/** The logits behind each pair's target ids, where the decoder is given all of them. */
+function forced(file, pairs) {
+  const model = new Model(file);
+  const results = pairs.map(([src, tgt]) => {
+    const read = model.read([...src, EOS]);
+    const last = tgt.reduce((state, id) => model.write(read, [id], state), model.write(read, [BOS]));
+    return [...last.logits.slice(EOS)];
+  });
+  return JSON.stringify(results);
+}
