@@ -236,28 +236,31 @@ def page():
 
 def compare(translator, file, sentences):
     """Raises InputError unless the page's engine does what the course's classes do."""
-    from py_mini_racer import JSEvalException, MiniRacer  # only this function needs it
+    from py_mini_racer import MiniRacer  # only pages need it
 
-    with torch.inference_mode():
-        expected = [reference_results(translator, sentence) for sentence in sentences]
+    config, sides = translator.config, (translator.source, translator.target)
+    rows = compared_rows(map(len, sides), width=min(40, config.max_length - 1))
     with ending_at_once(), MiniRacer() as engine:  # else its threads keep the program from ending
-        engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
-        engine.eval((PAGE / "compare.js").read_text(encoding="utf-8"))
-        config, sides = translator.config, (translator.source, translator.target)
-        rows = compared_rows(map(len, sides), width=min(40, config.max_length - 1))
-        try:
-            results = json.loads(engine.call("compared", file, sentences))
-            forced = json.loads(engine.call("forced", file, rows))
-        except JSEvalException as error:
-            message = str(error).splitlines()[0]
-            raise InputError(differs(f"its engine says: {message}")) from None
-    for sentence, ours, theirs in zip(sentences, expected, results):
-        for what, value in ours.items():
-            if not close(value, theirs[what]):
-                raise InputError(differs(f"{what} of {sentence!r}"))
-    for (src, tgt), theirs in zip(rows, forced):
-        if not close(last_logits(translator.model, src, tgt), theirs):
-            raise InputError(differs(f"logits behind {translator.target.decode(tgt)!r}"))
+        for name in ("engine.js", "compare.js"):
+            engine.eval((PAGE / name).read_text(encoding="utf-8"))
+        for sentence, theirs in zip(sentences, computed(engine, "compared", file, sentences)):
+            for what, value in reference_results(translator, sentence).items():
+                if not close(value, theirs[what]):
+                    raise InputError(differs(f"{what} of {sentence!r}"))
+        for (src, tgt), theirs in zip(rows, computed(engine, "forced", file, rows)):
+            if not close(last_logits(translator.model, src, tgt), theirs):
+                raise InputError(differs(f"logits behind {translator.target.decode(tgt)!r}"))
+
+
+def computed(engine, name, *given):
+    """What a function of compare.js returns. InputError with what the page's engine says."""
+    from py_mini_racer import JSEvalException
+
+    try:
+        return json.loads(engine.call(name, *given))
+    except JSEvalException as error:
+        message = str(error).splitlines()[0]
+        raise InputError(differs(f"its engine says: {message}")) from None
 
 
 @torch.inference_mode()
@@ -273,6 +276,7 @@ def differs(where):
     return f"{message} ({where}). Try: --form onnx"
 
 
+@torch.inference_mode()
 def reference_results(translator, sentence):
     """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
     model = translator.model

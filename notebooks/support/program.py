@@ -41,27 +41,8 @@ class Settings(Config):
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
 
 
-def check(parser, given, config, chosen):
-    """Ends the program, with what is wrong, for options that cannot work or have no effect."""
-    for path in (given.train, given.dev):
-        if not path.is_file():
-            parser.error(f"{path}: no such file")
-    if min(given.pieces, config.steps, config.eval_steps) < 1:
-        parser.error("--pieces, --steps and --eval-steps are at least 1")
-    if config.schedule == "noam" and "learning_rate" in chosen:
-        parser.error("--learning-rate has no effect: the schedule noam computes the rate")
-    kinds = {config.src_segmentation, config.tgt_segmentation}
-    if config.tie_embeddings == "three-way" and kinds != {"subwords"}:
-        parser.error("three-way tying needs subwords on both sides")
-    if given.weights.exists():
-        saved = torch.load(given.weights, map_location="cpu", weights_only=True)["config"]
-        if saved != asdict(config):
-            names = [name for name, value in asdict(config).items() if saved.get(name) != value]
-            parser.error(f"{given.weights} was trained with another {', '.join(names)}: "
-                         "give the same, or other --weights")  # fmt: skip
-
-
-def main():
+def read_options():
+    """What was given, and the settings: the preset's, changed by options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -77,11 +58,36 @@ def main():
         choices = get_args(field.type) if get_origin(field.type) is Literal else None
         parser.add_argument(name, type=kind, choices=choices, help="setting of lesson 00")
     given = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     chosen = {field.name: getattr(given, field.name) for field in fields(Settings)}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     config = Settings(**PRESETS[given.config] | chosen)
-    check(parser, given, config, chosen)
+    if config.schedule == "noam" and "learning_rate" in chosen:
+        parser.error("--learning-rate has no effect: the schedule noam computes the rate")
+    check(parser, given, config)
+    return given, config
+
+
+def check(parser, given, config):
+    """Ends the program, with what is wrong, for options that cannot work."""
+    for path in (given.train, given.dev):
+        if not path.is_file():
+            parser.error(f"{path}: no such file")
+    if min(given.pieces, config.steps, config.eval_steps) < 1:
+        parser.error("--pieces, --steps and --eval-steps are at least 1")
+    kinds = {config.src_segmentation, config.tgt_segmentation}
+    if config.tie_embeddings == "three-way" and kinds != {"subwords"}:
+        parser.error("three-way tying needs subwords on both sides")
+    if given.weights.exists():
+        saved = torch.load(given.weights, map_location="cpu", weights_only=True)["config"]
+        if saved != asdict(config):
+            names = [name for name, value in asdict(config).items() if saved.get(name) != value]
+            parser.error(f"{given.weights} was trained with another {', '.join(names)}: "
+                         "give the same, or other --weights")  # fmt: skip
+
+
+def main():
+    given, config = read_options()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     pairs = read_pairs(given.train)
     source, target = make_tokenizers(pairs, config)
     if config.tie_embeddings == "three-way":  # one vocabulary, of subwords of both languages
