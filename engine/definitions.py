@@ -11,7 +11,7 @@ import tokenize
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from engine.files import read_json
+from engine.files import file_digest, read_json
 from notebooks import FOLDER, export_cells
 from utils import ROOT
 
@@ -65,6 +65,12 @@ def definitions(path):
 
 def notebook_source(path):
     """The code of a notebook's export cells."""
+    return source_of_version(path, file_digest(path) if path.exists() else None)
+
+
+@functools.lru_cache(maxsize=64)
+def source_of_version(path, digest):
+    """`notebook_source`. Kept while the file is the same: each training asks a hundred times."""
     return "\n".join(source for _, source in export_cells(path))
 
 
@@ -103,7 +109,7 @@ def own_modules(path):
     """{file: bare code} of those that a file imports, anywhere in its code and by one another."""
     codes = {path: own_source(path)}
     for importing in (waiting := [path]):  # which grows
-        for node in ast.walk(ast.parse(codes[importing])):
+        for node in parts_of(codes[importing], ast.Import | ast.ImportFrom):
             for file in imported_files(node, importing):
                 if is_own(file) and file not in codes:
                     codes[file] = bare_code(own_source(file))
@@ -112,15 +118,20 @@ def own_modules(path):
     return codes
 
 
+@functools.lru_cache(maxsize=128)
+def parts_of(source, kind):
+    """The nodes of this kind anywhere in some code. Kept as `source_of_version` is."""
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, kind)]
+
+
 def imported_files(node, importing):
-    """The files that a statement in the file `importing` runs, if it is an import.
+    """The files that an import in the file `importing` runs.
 
     `from a import b` runs a and, if that is a module, a.b.
     """
-    modules = []
     if isinstance(node, ast.Import):
         modules = [(0, alias.name) for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
+    else:
         parent = f"{node.module}." if node.module else ""
         modules = [(node.level, parent + alias.name) for alias in node.names]
     for level, module in modules:
@@ -193,8 +204,7 @@ def named_files(path):
     From the current folder, the course's or its own. A name has a dot or a slash: words such as
     "zh" and "sum" stand in the code for other things.
     """
-    constants = (node for node in ast.walk(ast.parse(own_source(path)))
-                 if isinstance(node, ast.Constant))  # fmt: skip
+    constants = parts_of(own_source(path), ast.Constant)
     texts = (node.value for node in constants if isinstance(node.value, str))
     named = (text for text in texts if {".", "/"} & set(text))
     short = (text for text in named if len(text) < 200 and text.isprintable())
