@@ -430,6 +430,19 @@ def test_a_folder_that_is_there_is_not_written_into(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_slower_of_two_exports_says_why_it_ends(tmp_path, monkeypatch):
+    out = tmp_path / "new"
+
+    def other(*_):
+        out.mkdir()
+        (out / "run.py").touch()
+
+    monkeypatch.setattr("engine.export.folder.prove", other)
+    with pytest.raises(InputError, match="new: another export has written it meanwhile"):
+        export(BOX, out, "onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
 def test_8_bits_make_a_quarter_of_the_size(folders, tmp_path):
     assert program.main(["--run", str(BOX), "--out", str(tmp_path / "new"), "--int8"]) == 0
     sizes = [
@@ -579,11 +592,18 @@ def test_a_slow_client_holds_up_nobody(service):
         assert ask(service, GOOD)[0] == 200
 
 
-def test_heads_that_never_end_and_many_of_one_address_are_closed(monkeypatch, caplog):
+def test_clients_that_never_end_come_too_often_or_leave_cost_nothing(monkeypatch, caplog):
     monkeypatch.setattr(serve_program, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(serve_program, "MOST_OF_ONE", 4)
     settings = {"languages": {"en": "English", "zh": "Chinese"}, "max_length": 9}
-    model = SimpleNamespace(settings=settings, length=len, translate=lambda texts: texts)
+    translated = []
+
+    def translate(texts):
+        translated.extend(texts)
+        time.sleep(0.3 if "Hi." in texts else 0)
+        return texts
+
+    model = SimpleNamespace(settings=settings, length=len, translate=translate)
     port = free_port()
     threading.Thread(
         target=serve_program.serve, args=(model, "127.0.0.1", port), daemon=True
@@ -615,7 +635,28 @@ def test_heads_that_never_end_and_many_of_one_address_are_closed(monkeypatch, ca
         with suppress(OSError):
             slow.sendall(part)
     assert is_closed(slow)  # a head in many parts gets no more time
+    translated.clear()
+    waiting = threading.Thread(target=ask, args=(address, GOOD))
+    waiting.start()
+    time.sleep(0.1)  # while it is translated, another comes and leaves
+    connect(head + b'Content-Length: 12\r\n\r\n{"q": "Bye"}').close()
+    waiting.join()
+    assert ask(address, GOOD)[0] == 200
+    assert translated == ["Hi.", "Hi."]
     assert "Exception" not in caplog.text
+
+
+def test_too_few_open_files_are_refused():
+    pytest.importorskip("resource")
+    program = f"""
+import resource, sys
+sys.path.insert(0, {str(serve_program.__file__)!r}.rpartition("/")[0])
+import serve
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+serve.raise_limit()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "at most 64 files may be open at a time. Allow more: ulimit -n 1100" in done.stderr
 
 
 def test_what_waits_is_translated_together_and_no_more_than_can_wait():
@@ -704,18 +745,21 @@ def test_a_port_that_is_taken_is_one_line(folders):
 
 
 def test_an_edit_that_concerns_one_word_is_refused(tmp_path, monkeypatch):
-    box = Translator.load(BOX, device="cpu")
-    page_form.round_weights(box.model)
-    (rare,) = box.source.encode("coffee")
+    small = Translator.load(write_small(tmp_path / "small"), device="cpu")
+    page_form.round_weights(small.model)
+    sides = small.source, small.target
+    export_ctranslate2(small.config, *sides, small.model, tmp_path)
+    page_form.compare(small, page_form.describe(small), [])
+    (rare,) = small.source.encode("coffee")
 
     def encode(self, src, src_mask, encode=Transformer.encode):
         return encode(self, src.masked_fill(src == rare, UNK), src_mask)
 
     monkeypatch.setattr(Transformer, "encode", encode)
     with pytest.raises(InputError, match="perhaps a class was edited"):
-        export_ctranslate2(box.config, box.source, box.target, box.model, tmp_path)
+        export_ctranslate2(small.config, *sides, small.model, tmp_path)
     with pytest.raises(InputError, match="logits behind"):
-        page_form.compare(box, page_form.describe(box), [])
+        page_form.compare(small, page_form.describe(small), [])
 
 
 def test_an_empty_host_is_refused(folders):

@@ -69,6 +69,8 @@ def export(run, out, form, int8=False):
         shutil.rmtree(temporary / "__pycache__", ignore_errors=True)
         temporary.rename(out)
     except OSError as error:
+        if out.exists():
+            raise InputError(f"{out}: another export has written it meanwhile") from None
         raise OSError(f"{out}: could not be written ({error}). {what_to_do(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

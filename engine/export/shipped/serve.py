@@ -60,6 +60,9 @@ class Together:
             batch = [await self.waiting.get()]
             while len(batch) < BATCH and not self.waiting.empty():
                 batch.append(self.waiting.get_nowait())
+            batch = [one for one in batch if not one[1].done()]  # else its client has gone
+            if not batch:
+                continue
             texts, futures = zip(*batch)
             try:
                 results = await asyncio.to_thread(self.translate, list(texts))
@@ -73,6 +76,25 @@ class Together:
                     future.set_exception(result)
                 else:
                     future.set_result(result)
+
+
+async def unless_gone(request, answer):
+    """What a coroutine returns. Raises ClientDisconnect, and cancels it, when the client leaves.
+
+    The request has been read to its end.
+    """
+    from starlette.requests import ClientDisconnect
+
+    answering = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(request.receive())  # what comes now is that it leaves
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        return answering.result()
+    finally:
+        answering.cancel()
+        leaving.cancel()
 
 
 async def read_fields(request):
@@ -147,7 +169,8 @@ def make_app(model):
         """POST /translate."""
         fields = await asyncio.wait_for(read_fields(request), SECONDS)
         lines = lines_of(fields, (source, target), model.length, longest)
-        done = iter(await together.ask([line for text in lines for line in text]))
+        asked = together.ask([line for text in lines for line in text])
+        done = iter(await unless_gone(request, asked))
         texts = ["\n".join(next(done) for _ in text) for text in lines]
         return JSONResponse(
             {"translatedText": texts if isinstance(fields["q"], list) else texts[0]}
@@ -218,9 +241,11 @@ def raise_limit():
         if soft < limit:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return max(20, min(MOST_CONNECTIONS, soft - 100))
     except (ImportError, ValueError, OSError):  # Windows has no such limit
         return MOST_CONNECTIONS
+    if soft < 120:
+        raise OSError(f"at most {soft} files may be open at a time. Allow more: ulimit -n 1100")
+    return min(MOST_CONNECTIONS, soft - 100)
 
 
 def serve(model, host, port):
