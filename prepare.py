@@ -11,7 +11,7 @@ tune_process()  # before PyTorch
 import tyro
 
 from engine.corpus.formats import needs_preparing
-from engine.corpus.prepare import FOLDER, prepare
+from engine.corpus.prepare import FOLDER, SETTINGS, prepare
 from engine.errors import end_at_signals, run_command
 from engine.options import parse_command
 from engine.run_config import RunConfig
@@ -25,14 +25,14 @@ class PrepareCommand:
     settings: tyro.conf.OmitArgPrefixes[RunConfig]
     # folder with train, dev and perhaps test, in any of the formats of data_large/README.md
     data: Path = FOLDER
-    # preset, as train.py's; every option below changes one of its settings
+    # preset, as train.py's; an option below changes one of its settings
     config: str = "small"
     start: Path | None = None  # with the tokenizers of this run, for train.py --start
 
 
 def prepare_command(argv):
     """Parses, prepares, and prints where the result is."""
-    command = parse_command(PrepareCommand, argv, "prepare.py", preset="small")
+    command = parse_command(PrepareCommand, argv, "prepare.py", preset="small", used=SETTINGS)
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
     folder = prepare(command.data, command.settings, tokenizers=tokenizers)
     print(f"prepared in {folder}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.files import at_home
-from engine.run_config import RunConfig
+from engine.run_config import OURS, RunConfig
 from engine.run_folder import RunFolder
 from engine.text_files import split_files
 from notebooks.setup import PRESETS, replace
@@ -23,11 +23,12 @@ class Origin:
     start: Path | None = None
 
 
-def parse_command(form, argv, program, preset=None):
+def parse_command(form, argv, program, preset=None, used=OURS):
     """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
 
-    With --start they are those of that run. Raises InputError for a preset or a run that is none;
-    for a wrong option tyro prints what is wrong, and ends the program with status 2.
+    With --start they are those of that run. `used`: the course's settings that make a difference.
+    Raises InputError for a preset or a run that is none, and for an option without effect; for a
+    wrong option tyro prints what is wrong, and ends the program with status 2.
     """
     import tyro  # takes a moment, and only programs need it
 
@@ -50,7 +51,8 @@ def parse_command(form, argv, program, preset=None):
         default = form(settings=default_settings(with_whole_paths(origin), preset))
     command = with_whole_paths(tyro.cli(form, default=default, args=argv, **options))
     if preset is not None:
-        check_effects(command.settings, default.settings, bool(command.start), command.data)
+        started = bool(command.start)
+        check_effects(command.settings, default.settings, started, command.data, used)
     return command
 
 
@@ -70,7 +72,7 @@ def with_whole_paths(command):
     return dataclasses.replace(command, **changes)
 
 
-def check_effects(settings, default, started=False, data=None):
+def check_effects(settings, default, started=False, data=None, used=OURS):
     """Raises InputError for a setting that differs from its default and changes nothing."""
     subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
     theirs = "--start brings its own vocabularies"
@@ -98,6 +100,8 @@ def check_effects(settings, default, started=False, data=None):
             f"it is more than half of {settings.steps} steps",
         ),
     }
+    for name in OURS - set(used):
+        without_effect[name] = (True, "prepared data do not depend on it")
     for name, (nothing, reason) in without_effect.items():
         if nothing and getattr(settings, name) != getattr(default, name):
             raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")

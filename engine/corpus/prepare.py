@@ -57,6 +57,8 @@ from utils import ROOT
 CODE = [NOTEBOOKS / "01_data_preparation.ipynb", ROOT / "engine" / "plain_text.py",
         ROOT / "engine" / "text_files.py", ROOT / "engine" / "languages.py",
         *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
+SETTINGS = """src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size
+    max_length tie_embeddings""".split()  # the course's settings that they depend on
 FOLDER = ROOT / "data_large"
 PREPARED = FOLDER / "prepared"
 BLOCK_PAIRS = 1_000  # that are encoded at a time
@@ -159,10 +161,8 @@ def fingerprint(data, config, tokenizers=None):
     It is of the files, their names, the settings, the CODE, and of the tokenizers, where they are
     passed and not made from the data.
     """
-    names = "src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size"
-    names += " max_length tie_embeddings"
     own = {name: value for name, value in asdict(config).items() if name not in OURS}
-    parts = [code_digest(*CODE), [getattr(config, name) for name in names.split()]]
+    parts = [code_digest(*CODE), [getattr(config, name) for name in SETTINGS]]
     parts += [repr(own)] if own else []  # what a reader's lesson 01 does with them nobody knows
     parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
     for split in present_splits(data, config):
