@@ -8,6 +8,7 @@ import graphlib
 import inspect
 import json
 import platform
+import runpy
 import shutil
 import sys
 
@@ -337,7 +338,7 @@ def test_freed_memory_is_kept_for_the_next_step():
     assert int(run_python("-c", text).stdout) < 100  # else 7,813
 
 
-def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
+def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monkeypatch, capsys):
     """The file needs no other of the course, and a training that was stopped goes on the same."""
     done = run_python("-m", "notebooks")
     program = tmp_path / "transformer.py"
@@ -361,6 +362,15 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
     assert without_speed[0] == without_speed[1]
     weights = [torch.load(path)["model"] for path in (tmp_path / "transformer.pt", saved)]
     assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in weights)))
+
+    def refusal(*arguments):
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ending:
+            patch.chdir(tmp_path)
+            patch.setattr(sys, "argv", [str(program), *map(str, arguments), *command[4:]])
+            runpy.run_path(str(program), run_name="__main__")
+        assert ending.value.code == 2
+        return capsys.readouterr().err
+
     for options, reason in (
         (["--pieces", "0"], "at least 1"),
         (["--schedule", "Noam"], "invalid choice"),
@@ -368,8 +378,10 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path):
         (["--tie-embeddings", "three-way"], "needs subwords"),
         (["--seed", "5"], "was trained with another seed"),
     ):
-        refused = run_python(*command, *options, cwd=tmp_path)
-        assert refused.returncode == 2 and reason in refused.stderr
+        assert reason in refusal(*files, *options)
+    others = tmp_path / "others.tsv"  # whose tokens have other ids
+    others.write_bytes(b"".join(files[0].read_bytes().splitlines(keepends=True)[::-1]))
+    assert "was trained with another data" in refusal(others, files[1])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ train.py and translate.py.
 
 import argparse
 import ast
+import hashlib
 import sys
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -39,6 +40,7 @@ class Settings(Config):
     """The settings of a model and its training."""
 
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
+    data: str = ""  # digest of the pairs, whose tokens have the ids that the model has learned
 
 
 def read_options():
@@ -52,14 +54,17 @@ def read_options():
     parser.add_argument("--weights", type=Path, default=Path("transformer.pt"))
     parser.add_argument("--pieces", type=int, default=1, help="into which each batch is split")
     parser.add_argument("--bfloat16", action="store_true", help="matrix products in 16 bits")
-    for field in fields(Settings):
+    settings = [field for field in fields(Settings) if field.name != "data"]
+    for field in settings:
         name = f"--{field.name.replace('_', '-')}"
         kind = str if isinstance(field.default, str) else ast.literal_eval
         choices = get_args(field.type) if get_origin(field.type) is Literal else None
         parser.add_argument(name, type=kind, choices=choices, help="setting of lesson 00")
     given = parser.parse_args()
-    chosen = {field.name: getattr(given, field.name) for field in fields(Settings)}
+    chosen = {field.name: getattr(given, field.name) for field in settings}
     chosen = {name: value for name, value in chosen.items() if value is not None}
+    if given.train.is_file():
+        chosen["data"] = hashlib.sha256(given.train.read_bytes()).hexdigest()
     config = Settings(**PRESETS[given.config] | chosen)
     if config.schedule == "noam" and "learning_rate" in chosen:
         parser.error("--learning-rate has no effect: the schedule noam computes the rate")
