@@ -5,6 +5,7 @@ Its exercises are graded by the course's checks.
 
 import ast
 import csv
+import itertools
 import json
 import math
 import multiprocessing
@@ -18,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+import catalogue
 import copies
 import grade
 import grading
@@ -221,9 +223,11 @@ def test_what_would_give_a_solution_away_is_refused():
         student.without_solutions("06", text.replace("raise NotImplementedError", "return 1"))
     with pytest.raises(InputError, match="folded"):
         student.without_solutions("06", text.replace("<details>", "<div>"))
-    for damaged in (text[:2000], "[]"):
-        with pytest.raises(InputError, match="06 is no notebook .*Take a whole copy"):
-            student.without_solutions("06", damaged)
+    for damaged, read in itertools.product(
+        (text[:2000], "[]"), (student.without_solutions, catalogue.texts)
+    ):
+        with pytest.raises(InputError, match="06.ipynb is no notebook .*Take a whole copy"):
+            read("06.ipynb", damaged)
     with pytest.raises(InputError, match="Makefile has changed"):
         student.changed("Makefile", "all:\n")
 

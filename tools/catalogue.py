@@ -23,7 +23,7 @@ import nbformat
 import polib
 from catalogue_code import code_messages, translated_code
 from catalogue_faults import faults
-from copies import CHANGES, changed
+from copies import CHANGES, as_notebook, changed
 
 from engine.errors import InputError, run_command
 from engine.files import read_json, write_whole
@@ -95,7 +95,7 @@ def texts(name, text):
         return [code_messages(text)]
     if name.endswith(".md"):
         return [filter(is_message, blocks(text))]
-    cells = nbformat.reads(text, as_version=4).cells
+    cells = as_notebook(name, text).cells
     return [
         code_messages(cell.source)
         if cell.cell_type == "code"
@@ -120,7 +120,7 @@ def messages(name):
                 places = positions.setdefault(block, [])
                 places += [number] if number not in places else []
     if name.endswith(".ipynb"):
-        for one in pictured(nbformat.reads(text, as_version=4)):
+        for one in pictured(as_notebook(name, text)):
             positions.setdefault(one, [])
     return positions
 
@@ -176,7 +176,7 @@ def picture_words(language):
     patterns = number_patterns(labels(), translations(language, "site"))
     for name, source in sources().items():
         if source.endswith(".ipynb"):
-            texts = pictured(nbformat.read(ROOT / source, as_version=4))
+            texts = pictured(as_notebook(source, (ROOT / source).read_text(encoding="utf-8")))
             patterns |= number_patterns(texts, translations(language, name))
     return patterns
 
@@ -281,7 +281,7 @@ def in_language(language, name, text):
     if name.endswith(".md"):
         return translated(text, words) + "\n"
     verdicts = translations(language, catalogue_of(UTILS))
-    notebook = nbformat.reads(text, as_version=4)
+    notebook = as_notebook(name, text)
     notebook.metadata["language"] = language
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

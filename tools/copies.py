@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import nbformat
+
 from engine.plain_text import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,3 +88,11 @@ def changed(name, text):
                 f"{name} has changed: {pattern!r}, in tools/copies.py, is no longer found there"
             )
     return text
+
+
+def as_notebook(name, text):
+    """A file's text as a notebook. Raises InputError if it is none."""
+    try:
+        return nbformat.reads(text, as_version=4)
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{name} is no notebook ({error}). Take a whole copy of it") from None

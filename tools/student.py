@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import nbformat
-from copies import OTHER_TEXT, ROOT, changed, tracked_files
+from copies import OTHER_TEXT, ROOT, as_notebook, changed, tracked_files
 from grading import FOLDED, tagged
 
 from engine.errors import end_at_signals, run_command
@@ -29,10 +29,7 @@ from engine.plain_text import InputError
 
 def without_solutions(name, text):
     """A notebook's text without solutions, outputs and what the last run has left behind."""
-    try:
-        notebook = nbformat.reads(text, as_version=4)
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"{name} is no notebook ({error}). Take a whole copy of it") from None
+    notebook = as_notebook(name, text)
     cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
     holes = tagged(cells, "exercise")
     if len(notebook.cells) - len(cells) != len(holes):
