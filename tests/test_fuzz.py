@@ -1,4 +1,4 @@
-"""Damaged files end a program in one line: 50 random examples (`make fuzz` tries 10,000)."""
+"""Damaged files end a program in one line: 20 random examples (`make fuzz` tries 10,000)."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ from conftest import ROOT, run_python
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits memory")
 
 
-def test_50_damaged_folders():
-    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "50")
+def test_20_damaged_folders():
+    done = run_python(ROOT / "tests" / "fuzz.py", "--examples", "20")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "50 examples, nothing found" in done.stdout
+    assert "20 examples, nothing found" in done.stdout
     drawn = [name for name in fuzz.commands(ROOT) if f"{name:10} exit status" in done.stdout]
-    assert len(drawn) > 5, done.stdout
-    assert done.stdout.count("exit status 2") > 3, done.stdout
+    assert len(drawn) > 3, done.stdout
+    assert done.stdout.count("exit status 2") > 1, done.stdout
 
 
 def fails(argv):
