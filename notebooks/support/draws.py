@@ -12,7 +12,7 @@ from notebooks.setup import replace
 from notebooks.support import short_training
 from utils import ROOT
 
-LITTLE = replace(short_training.LITTLE, dropout=0.0)
+LITTLE = replace(short_training.LITTLE, d_model=96, d_ff=192, dropout=0.0)
 
 
 @cache

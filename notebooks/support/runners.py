@@ -58,9 +58,9 @@ def is_question(ids):
 
 
 def train(reader, texts, answers, masked=True):
-    """Trains a reader to score the answer highest at each question: 400 steps of 64 texts."""
+    """Trains a reader to score the answer highest at each question: 300 steps of 64 texts."""
     optimizer = torch.optim.Adam(reader.parameters(), lr=3e-3, fused=True)
-    for _ in range(400):
+    for _ in range(300):
         rows = torch.randint(len(texts), (64,))
         scores = reader(texts[rows], masked)[is_question(texts[rows])]  # (questions, words)
         loss = cross_entropy(scores, answers[rows].flatten())

@@ -10,7 +10,7 @@ from notebooks.data_preparation import (
 )
 from notebooks.setup import Config, replace
 
-LITTLE = replace(Config.preset("tiny"), d_model=96, d_ff=192, num_heads=4, dropout=0.1)
+LITTLE = replace(Config.preset("tiny"), d_model=64, d_ff=128, num_heads=4, dropout=0.1)
 
 
 def prepare(train, *others):
@@ -27,6 +27,6 @@ def batches(dataset, epoch=None):
     return make_dataloader(dataset, sampler)
 
 
-def adam(model, rate=3e-3):
+def adam(model, rate=5e-3):
     """Adam as the paper has it (section 5.3), at a fixed rate."""
-    return torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
+    return torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
