@@ -71,7 +71,6 @@ def train_with(command):
     if command.plot:
         default = RunConfig.preset(command.config)
         more = command.restart or command.data != ROOT / "data_small"
-        more = more or (command.run and command.config != "small")
         if more or command.settings != default:
             raise InputError("--plot draws, and trains nothing: leave the training's options out")
         plot_log(run, command.plot)

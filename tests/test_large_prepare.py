@@ -44,7 +44,7 @@ SUBWORDS = replace(
     max_vocab_size=400, max_length=100, batch_tokens=300,
 )  # fmt: skip
 OPTIONS = "--config tiny --tie-embeddings three-way --max-vocab-size 400 --max-length 100".split()
-OPTIONS += "--src-segmentation subwords --tgt-segmentation subwords --batch-tokens 300".split()
+OPTIONS += "--src-segmentation subwords --tgt-segmentation subwords".split()
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
 KINDS = [
     "tsv", "tsv.gz", "jsonl", "json.gz", "parquet", "parquet struct", "halves", "halves.gz",

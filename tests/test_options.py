@@ -71,7 +71,7 @@ def test_every_setting_changes_a_training_or_is_refused(trained, capsys):
             assert changed != base[extra] and isinstance(changed, tuple), name
 
 
-def test_what_programs_do_not_depend_on_is_refused(small_data, capsys, monkeypatch, tmp_path):
+def test_what_prepared_data_do_not_depend_on_is_refused(small_data, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(large, "PREPARED", tmp_path)
     for name, value in SETTINGS.items():
         option = f"--{name.replace('_', '-')}"
@@ -79,9 +79,6 @@ def test_what_programs_do_not_depend_on_is_refused(small_data, capsys, monkeypat
             assert prepare.main(["--data", str(small_data), option, value]) == 2
             assert f"{option} has no effect: prepared data do not" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-    plot = ["--plot", str(tmp_path / "p.png"), "--run", str(tmp_path), "--config", "tiny"]
-    assert train.main(plot) == 2  # the run says what it is
-    assert "leave the training's options out" in capsys.readouterr().err
 
 
 def test_what_stands_behind_two_dashes_is_text():
