@@ -110,7 +110,7 @@ def test_sentences_that_are_measured_on_are_new_to_the_model(split):
      "and/or, well—no", "'Yes,' he said.", '"Yes," she said.', "«Oui», dit-il.", "the dogs' tails",
      "It is -5 to 10 °C, not 30°, on 2024-05-06.", "10–20 or +5 calls of 555-1234.",
      "Write to me.too@mail.example.com.",
-     "v3.2 of www.example.com costs ¥500 and $3.",
+     "Call 1-800-FLOWERS before 1e-5 or 3-4's.", "v3.2 of www.example.com costs ¥500 and $3.",
      "मैं हिन्दी बोलता हूँ।", "Köln, Tiếng Việt", "شُكْرًا", "a 20th-century U.S. part-time job"],
 )  # fmt: skip
 def test_words_come_back_as_they_were(text):
