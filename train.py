@@ -11,8 +11,8 @@ tune_process()  # before PyTorch
 import tyro
 
 from engine.devices import DeviceName, choose_device
-from engine.errors import InputError, run_command
-from engine.files import what_to_do, write_whole
+from engine.errors import InputError, run_command, what_to_do
+from engine.files import write_whole
 from engine.options import parse_command
 from engine.processes import connected, processes
 from engine.run_config import RunConfig

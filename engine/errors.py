@@ -1,6 +1,7 @@
 """How a program ends: what the user got wrong, in one line; a bug, with Python's full message."""
 
 import atexit
+import errno
 import os
 import re
 import signal
@@ -54,7 +55,9 @@ def status_of(command, argv):
         return tell(f"error: {name} is not installed. Try: pip install {name}", 2)
     except (InputError, OSError) as error:
         of_a_file = isinstance(error, OSError) and error.filename and error.strerror
-        text = f"{error.filename}: {error.strerror}" if of_a_file else str(error)
+        text = str(error)
+        if of_a_file:
+            text = f"{error.filename}: {error.strerror}. {what_to_do(error)}"
         return tell(f"error: {CONTROL.sub(' ', text)}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
@@ -69,6 +72,15 @@ def status_of(command, argv):
         return tell("stopped", 130)
     except Stopped as stopped:
         return tell(stopped, 128 + signal.SIGTERM)
+
+
+def what_to_do(error):
+    """What to do about an OSError of a file or a folder."""
+    if error.errno in (errno.ENOSPC, errno.EFBIG):
+        return "Make room and start again"
+    if error.errno == errno.ENOENT:
+        return "Is the path right, and the folder still there?"
+    return "Give another place"
 
 
 def end_at_signals():

@@ -1,7 +1,6 @@
 """Files that are written whole or not at all, and JSON that is checked as it is read."""
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -54,12 +53,6 @@ def write_whole(path, content):
 def write_json(path, content, indent=1):
     """Writes JSON, all or nothing."""
     write_whole(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
-
-
-def what_to_do(error):
-    """What to do about an OSError while writing."""
-    full = error.errno in (errno.ENOSPC, errno.EFBIG)
-    return "Make room and start again" if full else "Give another place"
 
 
 def read_json(path):

@@ -156,7 +156,7 @@ def test_all_of_train_is_also_in_dev(refused, tmp_path):
 TRANSLATIONS = {
     "--run none Hello.": "python train.py", "--run utf16 Hello.": "no such run folder",
     "--run a\nb\x1b[31m Hello.": "a b [31m",
-    "--input none.txt": "error: none.txt: No such file",
+    "--input none.txt": "No such file or directory. Is the path right, and",
     "--input utf16": "utf16, line 1, byte 1: not UTF-8",
     "--beam-size 0 Hello.": "--beam-size is 0", "--beam-size 101 Hello.": "from 1 to 100",
     "--alpha nan Hello.": "--alpha is nan: give", "--alpha 11 Hello.": "alpha",

@@ -7,12 +7,12 @@ settings.json, and the programs of `shipped/`: run.py with its engine, and serve
 import shutil
 from pathlib import Path
 
-from engine.errors import InputError
+from engine.errors import InputError, what_to_do
 from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.onnx_form import export_onnx
 from engine.export.proof import prove
 from engine.export.tokenizer_files import export_tokenizer
-from engine.files import file_digest, fresh_name, what_to_do, write_json, write_whole
+from engine.files import file_digest, fresh_name, write_json, write_whole
 from engine.languages import languages_of
 from engine.translator import Translator, has_spaces
 from utils import ROOT

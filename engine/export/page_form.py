@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from engine.attention_maps import attention_maps
-from engine.errors import InputError, ending_at_once
+from engine.errors import InputError, ending_at_once, what_to_do
 from engine.export.proof import LONG, compared_rows, made_up_sentences, refuse_replaced
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
-from engine.files import fresh_name, read_json, what_to_do, write_whole
+from engine.files import fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.plain_text import APOSTROPHE, CLOSING, INVISIBLE, OPENING
