@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -39,6 +40,9 @@ def damaged(path, error):
     return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
 
 
+PART_OF = re.compile(r"-\d+-of-(\d+)\.")  # train-00000-of-00002.tsv
+
+
 def split_files(folder, split, extension):
     """The files `SPLIT.EXTENSION` and `SPLIT-*.EXTENSION` of a data folder, sorted by name."""
     folder = Path(folder)
@@ -46,6 +50,10 @@ def split_files(folder, split, extension):
         kind = "a file" if folder.is_file() else "no such folder"
         raise InputError(f"{folder}: {kind}. Give a folder that holds train.tsv and dev.tsv")
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
+    parts = [int(match[1]) for file in files if (match := PART_OF.search(file.name))]
+    if parts and len(parts) != max(parts):
+        missing = f"{len(parts)} of the {max(parts)} parts of {split} are there"
+        raise InputError(f"{folder}: {missing}. Fetch the others, or name what is there otherwise")
     return sorted(files)
 
 

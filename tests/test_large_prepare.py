@@ -250,6 +250,8 @@ DAMAGED = "cut short or damaged"
         ({"train.en.gz": GZ}, "train.en.gz: its other half train.zh.gz is missing"),
         ({"train.json": ARRAY}, "61 of 62 lines hold no pair. Each line is a JSON object"),
         ({"train-1.tsv": GOOD, "train-2.tsv": b""}, "train-2.tsv: the file is empty"),
+        ({"train-0-of-3.tsv": GOOD}, "1 of the 3 parts of train are there. Fetch the others, or"),
+        ({"train.tsv": b"English\tzh\n" + GOOD}, "train.tsv, line 1: names the columns. Leave it"),
         ({"train.tsv": GOOD, "train.tsv.gz": GZ}, "there as .tsv and as .tsv.gz. Keep one of them"),
         ({"train.tsv.zst": GOOD}, "holds no train.tsv, .jsonl, .json, or train.en with train.zh"),
         ({"train.tsv": b"Hello.\tHello.\n"}, "leaves no pair of train (wrong script: 1). Are"),

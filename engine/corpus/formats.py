@@ -57,7 +57,11 @@ def read_rows(extension, file, config):
         yield from aligned_lines(*file)
     else:
         parse = parse_tsv if extension.startswith("tsv") else read_json_pair
-        for _, line in read_lines(*file):
+        heads = {"source", "target", config.src, config.tgt}
+        heads |= {NAMES.get(code, code).lower() for code in (config.src, config.tgt)}
+        for number, line in read_lines(*file):
+            if number == 1 and {part.strip().lower() for part in line.split("\t")[:2]} <= heads:
+                raise InputError(f"{file[0]}, line 1: names the columns. Leave it out")
             yield parse(line, config)
 
 
