@@ -57,12 +57,16 @@ def parse_command(form, argv, program, preset=None, used=OURS):
 
 
 def check_values(argv):
-    """Raises InputError for an option with an empty value, as an unset variable leaves it."""
-    for option, value in zip(argv, [*argv[1:], "none"]):
-        if option.startswith("--") and (
-            option.endswith("=") or (value == "" and "=" not in option)
-        ):
-            raise InputError(f"{option.rstrip('=')}: its value is empty. Is a variable not set?")
+    """Raises InputError for an option with an empty value, as an unset variable leaves it.
+
+    Or with None, as Python writes one; to tyro that is an option that is not there.
+    """
+    for option, following in zip(argv, [*argv[1:], "-"]):
+        name, equals, value = option.partition("=")
+        value = value if equals else following
+        if name.startswith("--") and value in ("", "None"):
+            kind = value or "empty"
+            raise InputError(f"{name}: its value is {kind}. Is a variable not set?")
 
 
 def with_whole_paths(command):

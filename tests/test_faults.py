@@ -112,6 +112,7 @@ COMMANDS = {
     "--data nowhere": "no such folder", "--max-length 1": "every pair of train",
     "--schedule noam --learning-rate 0.1": "--learning-rate has no effect",
     "--warmup-steps 30": "--warmup-steps has no effect", "--start ": "--start: its value is empty",
+    "--config None": "--config: its value is None. Is a", "--start=None": "--start: its value is",
     "--src-segmentation subwords --tgt-segmentation subwords --min-freq 3": "--min-freq has no",
     "--data $HOME/x": "Write the whole path", "--data=~no-such-user/x": "Write the whole path",
 }  # fmt: skip
