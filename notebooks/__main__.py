@@ -4,6 +4,7 @@ The file needs no other of the course. `python transformer.py --help` says how i
 begin with `#| one-file` go only there: a training loop in one piece (lesson 15).
 """
 
+import argparse
 import ast
 import re
 import sys
@@ -11,6 +12,11 @@ import sys
 from notebooks import EXPORT, FOLDER, NotebookError, export_cells
 
 MARKS = (EXPORT, "#| one-file")
+# in which other names live than outside
+SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
 
 
 class Refused(Exception):
@@ -27,7 +33,8 @@ def without_imports(name, source):
     imports = set()
     for number, node in enumerate(ast.parse(source).body):
         imported = isinstance(node, ast.Import | ast.ImportFrom)
-        docstring = number == 0 and isinstance(node, ast.Expr)
+        constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        docstring = number == 0 and constant
         if not imported and not docstring:
             continue
         instead = ""
@@ -64,27 +71,48 @@ def one_file():
     defined = {}
     for name, source in [*sources.items(), ("program", program)]:
         text, needed = without_imports(name, source)
-        for other in assigned(text):
+        for other in assigned(ast.parse(text).body):
             if defined.setdefault(other, name) != name:
                 raise Refused(f"{other} is defined in {defined[other]} and in {name}. Rename one")
         texts.append(f"# {name}\n\n{text}\n")
         imports |= needed
+    check_imports(imports, defined)
     docstring = ast.get_docstring(ast.parse(program), clean=False)
     head = "\n".join(sorted(imports, key=place))
     text = "\n\n".join([f'"""{docstring}"""\n\n{head}\n', *texts])
     return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
-def assigned(text):
-    """The names that the statements of a module define."""
+def assigned(nodes):
+    """The names that statements of a module define."""
     names = set()
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
+    for node in nodes:
+        if isinstance(node, SCOPES):
+            names |= {node.name} if hasattr(node, "name") else set()
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
         else:
-            parts = (part for part in ast.walk(node) if isinstance(part, ast.Name))
-            names |= {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+            names |= assigned(ast.iter_child_nodes(node))
     return names
+
+
+def check_imports(imports, defined):
+    """Raises Refused if a name that is imported means something else elsewhere."""
+    meanings = {}
+    for line in sorted(imports):
+        (node,) = ast.parse(line).body
+        module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            whole = module or alias.asname
+            imported = alias.name if whole else alias.name.partition(".")[0]  # `import a.b` binds a
+            name = alias.asname or imported
+            meaning = f"{module}{imported}"
+            if name in defined:
+                raise Refused(f"{name} is defined in {defined[name]}, and imported. Rename one")
+            if meanings.setdefault(name, meaning) != meaning:
+                raise Refused(
+                    f"{name} is imported as {meanings[name]} and as {meaning}. Rename one"
+                )
 
 
 def place(line):
@@ -93,8 +121,9 @@ def place(line):
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(encoding="utf-8")
+    argparse.ArgumentParser(prog="python -m notebooks", description=__doc__).parse_args()
     try:
-        print(one_file(), end="")
-    except (Refused, NotebookError) as error:
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as output:
+            output.write(one_file())
+    except (Refused, NotebookError, OSError) as error:
         sys.exit(f"error: {error}")

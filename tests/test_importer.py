@@ -39,7 +39,7 @@ def package(tmp_path):
     folder.mkdir()
     shutil.copy(ROOT / "notebooks" / "__init__.py", folder)
     (tmp_path / "engine").mkdir()
-    for name in ("__init__.py", "startup.py"):
+    for name in ("__init__.py", "startup.py", "plain_text.py"):
         shutil.copy(ROOT / "engine" / name, tmp_path / "engine")
     wrong = "raise SystemError('not exported')"
     write_notebook(folder / "03_greeting.ipynb", wrong, GREET, "%matplotlib inline")
@@ -363,25 +363,46 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     weights = [torch.load(path)["model"] for path in (tmp_path / "transformer.pt", saved)]
     assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in weights)))
 
-    def refusal(*arguments):
+    def refusal(*arguments, text=done.stdout):
+        program.write_text(text, encoding="utf-8")
         with monkeypatch.context() as patch, pytest.raises(SystemExit) as ending:
             patch.chdir(tmp_path)
-            patch.setattr(sys, "argv", [str(program), *map(str, arguments), *command[4:]])
+            patch.setattr(sys, "argv", [str(program), *command[4:], *map(str, arguments)])
             runpy.run_path(str(program), run_name="__main__")
         assert ending.value.code == 2
         return capsys.readouterr().err
 
     for options, reason in (
-        (["--pieces", "0"], "at least 1"),
-        (["--schedule", "Noam"], "invalid choice"),
-        (["--schedule", "noam", "--learning-rate", "1"], "noam computes the rate"),
-        (["--tie-embeddings", "three-way"], "needs subwords"),
+        (["--pieces", "0"], "no whole number from 1"),
+        (["--steps", "1e3"], "no whole number from 1"),
+        (["--tgt", "Chinese"], "no code of a language"),
+        (["--config", "subwords", "--tgt-segmentation", "words"], "needs subwords"),
         (["--seed", "5"], "was trained with another seed"),
     ):
         assert reason in refusal(*files, *options)
-    others = tmp_path / "others.tsv"  # whose tokens have other ids
-    others.write_bytes(b"".join(files[0].read_bytes().splitlines(keepends=True)[::-1]))
-    assert "was trained with another data" in refusal(others, files[1])
+    edited = done.stdout.replace("-counts[token], token)", "counts[token], token)")
+    assert "was trained with another made_from" in refusal(*files, text=edited)  # ids mean others
+    others = tmp_path / "others.tsv"
+    lines = files[1].read_bytes().splitlines(keepends=True)
+    for content, reason in (
+        (lines[::-1], "was trained with another made_from"),
+        ([*lines, b"\n"], f"line {len(lines) + 1}: is no sentence, tab"),
+        ([b"a " * 61 + b"\tb\n"], "more than 60 tokens"),
+        ([b"\xff"], "cannot be read"),
+        ([], "is empty"),
+    ):
+        others.write_bytes(b"".join(content))
+        assert reason in refusal(files[0], others)
+    (tmp_path / "transformer.pt.best").unlink()
+    assert "transformer.pt.best is missing" in refusal(*files)
+    saved.write_bytes(b"no weights")
+    assert "no training of this program" in refusal(*files, "--weights", saved)
+
+
+@pytest.mark.parametrize(("argument", "status"), [("05", 2), ("--help", 0)])
+def test_the_one_file_is_not_written_where_something_else_is_asked(argument, status):
+    done = run_python("-m", "notebooks", argument)
+    assert done.returncode == status and "class " not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -393,6 +414,16 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
         ("class A:\n    pass", "from .one import A", "# 06_two"),
         ("from notebooks.support import mine", "x = 1", "is no lesson's code. Write it there"),
         ("from __future__ import annotations", "import ast", "annotations\nimport ast"),
+        ("print(4)\nx = 1", "y = 2", "print(4)"),
+        ("a = [n for n in (1, 2)]", "b = {n for n in (3, 4)}", "b = {n"),
+        (
+            "import time",
+            "from time import time",
+            "time is imported as time.time and as time. Rename one",
+        ),
+        ("import re", "import regex as re", "re is imported as re and as regex. Rename one"),
+        ("import os.path", "import os\nimport numpy as np", "import os.path"),
+        ("import numpy", "numpy = 1", "numpy is defined in 06_two, and imported. Rename one"),
     ],
 )
 def test_lessons_that_cannot_be_one_file_are_named(tmp_path, monkeypatch, first, second, result):

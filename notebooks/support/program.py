@@ -5,17 +5,18 @@
 
 A line of both files is a source sentence, a tab and its translation. The weights are saved in
 `transformer.pt`, the best of them in `transformer.pt.best`. While these are there, a stopped
-training goes on, and a finished one only translates. For more than this use the course's own
-train.py and translate.py.
+training goes on, and a finished one only translates. Presets stand in PRESETS, under lesson 00:
+change one there. For more than this use the course's own train.py and translate.py.
 """
 
 import argparse
-import ast
 import hashlib
+import re
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import get_args
 
 import torch
 
@@ -31,7 +32,7 @@ from notebooks.data_preparation import (
 )
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
-from notebooks.setup import PRESETS, Config
+from notebooks.setup import PRESETS, Config, Segmentation
 from notebooks.translation import beam_search
 
 
@@ -40,71 +41,129 @@ class Settings(Config):
     """The settings of a model and its training."""
 
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
-    data: str = ""  # digest of the pairs, whose tokens have the ids that the model has learned
+    made_from: str = ""  # digest of the data, the vocabularies, and the shapes of the weights
 
 
-def read_options():
-    """What was given, and the settings: the preset's, changed by options."""
+def whole_number(text, lowest=1):
+    """The number in an option, from `lowest` to a billion."""
+    if not re.fullmatch("[0-9]{1,10}", text) or not lowest <= int(text) <= 10**9:
+        reason = f"{text!r} is no whole number from {lowest} to 1,000,000,000"
+        raise argparse.ArgumentTypeError(reason)
+    return int(text)
+
+
+def language_code(text):
+    """The language in an option."""
+    if not re.fullmatch("[a-z]{2,3}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no code of a language, as en and zh are")
+    return text
+
+
+def make_parser():
+    """The options; those without a default change the preset's settings."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("train", type=Path, help="pairs to train on")
-    parser.add_argument("dev", type=Path, help="pairs to measure on")
-    parser.add_argument("--config", choices=PRESETS, default="small", help="preset of lesson 00")
-    parser.add_argument("--weights", type=Path, default=Path("transformer.pt"))
-    parser.add_argument("--pieces", type=int, default=1, help="into which each batch is split")
-    parser.add_argument("--bfloat16", action="store_true", help="matrix products in 16 bits")
-    settings = [field for field in fields(Settings) if field.name != "data"]
-    for field in settings:
-        name = f"--{field.name.replace('_', '-')}"
-        kind = str if isinstance(field.default, str) else ast.literal_eval
-        choices = get_args(field.type) if get_origin(field.type) is Literal else None
-        parser.add_argument(name, type=kind, choices=choices, help="setting of lesson 00")
-    given = parser.parse_args()
-    chosen = {field.name: getattr(given, field.name) for field in settings}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    if given.train.is_file():
-        chosen["data"] = hashlib.sha256(given.train.read_bytes()).hexdigest()
+    add = parser.add_argument
+    add("train", type=Path, help="pairs to train on")
+    add("dev", type=Path, help="pairs to measure on")
+    add("--config", choices=PRESETS, default="small", help="preset of lesson 00")
+    add("--weights", type=Path, default=Path("transformer.pt"))
+    add("--pieces", type=whole_number, default=1, help="into which each batch is split")
+    add("--bfloat16", action="store_true", help="matrix products in 16 bits")
+    for side in ("src", "tgt"):
+        add(f"--{side}", type=language_code, help="language: words of zh are cut by jieba")
+        add(f"--{side}-segmentation", choices=get_args(Segmentation), help="what a token is")
+    add("--steps", type=whole_number, help="updates of the weights")
+    add("--eval-steps", type=whole_number, help="steps between two evaluations")
+    add("--seed", type=partial(whole_number, lowest=0), help="of weights, batches and dropout")
+    return parser
+
+
+def settings_of(given):
+    """The preset's settings, changed by options. Raises ValueError if they cannot work together."""
+    names = "src tgt src_segmentation tgt_segmentation steps eval_steps seed".split()
+    chosen = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     config = Settings(**PRESETS[given.config] | chosen)
-    if config.schedule == "noam" and "learning_rate" in chosen:
-        parser.error("--learning-rate has no effect: the schedule noam computes the rate")
-    check(parser, given, config)
-    return given, config
-
-
-def check(parser, given, config):
-    """Ends the program, with what is wrong, for options that cannot work."""
-    for path in (given.train, given.dev):
-        if not path.is_file():
-            parser.error(f"{path}: no such file")
-    if min(given.pieces, config.steps, config.eval_steps) < 1:
-        parser.error("--pieces, --steps and --eval-steps are at least 1")
     kinds = {config.src_segmentation, config.tgt_segmentation}
     if config.tie_embeddings == "three-way" and kinds != {"subwords"}:
-        parser.error("three-way tying needs subwords on both sides")
-    if given.weights.exists():
-        saved = torch.load(given.weights, map_location="cpu", weights_only=True)["config"]
-        if saved != asdict(config):
-            names = [name for name, value in asdict(config).items() if saved.get(name) != value]
-            parser.error(f"{given.weights} was trained with another {', '.join(names)}: "
-                         "give the same, or other --weights")  # fmt: skip
+        raise ValueError("three-way tying needs subwords on both sides")
+    return config
 
 
-def main():
-    given, config = read_options()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pairs = read_pairs(given.train)
+def checked_pairs(path):
+    """The pairs of a file. Raises ValueError unless each line is a source, a tab and a target."""
+    try:
+        pairs = read_pairs(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    for number, pair in enumerate(pairs, start=1):
+        if len(pair) != 2 or not all(map(str.strip, pair)):
+            raise ValueError(f"{path}, line {number}: is no sentence, tab and translation")
+    if not pairs:
+        raise ValueError(f"{path} is empty")
+    return pairs
+
+
+def data_of(given, config):
+    """Both tokenizers and both encoded files. Raises ValueError where no pair is left."""
+    pairs, dev_pairs = checked_pairs(given.train), checked_pairs(given.dev)
     source, target = make_tokenizers(pairs, config)
     if config.tie_embeddings == "three-way":  # one vocabulary, of subwords of both languages
         texts = [text for pair in pairs for text in pair]
         source = target = make_tokenizer(texts, "subwords", config.src, config)
     train_set = TranslationDataset(pairs, source, target, config.max_length)
-    dev_set = TranslationDataset(read_pairs(given.dev), source, target, config.max_length)
+    dev_set = TranslationDataset(dev_pairs, source, target, config.max_length)
+    for path, data_set in ((given.train, train_set), (given.dev, dev_set)):
+        if not len(data_set):
+            raise ValueError(f"{path}: every pair has more than {config.max_length} tokens a side")
+    return source, target, train_set, dev_set
+
+
+def check_weights(path, config):
+    """Raises ValueError unless the files at `path` are missing, or a training with these settings.
+
+    Else the ids of its tokens mean others, or its weights have other shapes.
+    """
+    if not path.exists():
+        return
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)["config"].items()
+    except Exception:  # the library has no class for all that a file may hold
+        raise ValueError(f"{path} is no training of this program: give other --weights") from None
+    changed = [name for name, value in asdict(config).items() if (name, value) not in saved]
+    if changed:
+        wrong = f"{path} was trained with another {', '.join(changed)}"
+        raise ValueError(f"{wrong}: give the same, or other --weights")
+    if not best_of(path).exists():  # noqa: F821
+        raise ValueError(f"{best_of(path)} is missing: put it back, or give other --weights")  # noqa: F821
+
+
+def prepare(given):
+    """The settings, what `data_of` returns, and the model that is trained."""
+    config = settings_of(given)
+    data = source, target, train_set, dev_set = data_of(given, config)
+    torch.manual_seed(config.seed)
+    model = make_model(config, len(source), len(target))
+    shapes = [(name, tensor.shape) for name, tensor in model.state_dict().items()]
+    tokens = [tokenizer.vocabulary.tokens for tokenizer in (source, target)]
+    content = repr([list(train_set), list(dev_set), tokens, shapes])
+    config = replace(config, made_from=hashlib.sha256(content.encode()).hexdigest())
+    check_weights(given.weights, config)
+    return config, data, model
+
+
+def main():
+    parser = make_parser()
+    given = parser.parse_args()
+    try:
+        config, (source, target, train_set, dev_set), model = prepare(given)
+    except ValueError as error:
+        parser.error(str(error))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sampler = TokenBatchSampler(dev_set.lengths, config.batch_tokens, shuffle=False)
     dev_batches = [batch.to(device) for batch in make_dataloader(dev_set, sampler)]
-    torch.manual_seed(config.seed)
-    model = make_model(config, len(source), len(target)).to(device)
-    optimizer, scheduler = make_optimizer(model, config)
+    optimizer, scheduler = make_optimizer(model.to(device), config)
     parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
     how = given.weights, given.pieces, given.bfloat16
     # lesson 15's, which comes before this in the one file
@@ -115,6 +174,7 @@ def main():
         return
     best = torch.load(best_of(given.weights), map_location=device, weights_only=True)  # noqa: F821
     model.load_state_dict(best)
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     for line in map(str.strip, sys.stdin):
         ids = source.encode(line)[: config.max_length]
         if not ids:
