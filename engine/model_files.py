@@ -188,10 +188,11 @@ def check_size(path, config, tokens):
     """Raises InputError if a file cannot hold the weights that its config.json asks for.
 
     Nothing is allocated: a stranger's config.json may ask for more than the machine has. `tokens`
-    is the size of the larger vocabulary. Counted is what any model of these sizes has at least.
+    is the size of the larger vocabulary. Counted is what any model of these sizes has at least; in
+    edited lessons all layers may be one.
     """
-    layers = config.num_layers * config.d_model * (config.d_model + config.d_ff)
-    weights = layers + tokens * config.d_model
+    layers = 1 if edited_names() else config.num_layers
+    weights = config.d_model * (layers * (config.d_model + config.d_ff) + tokens)
     if path.is_file() and weights > path.stat().st_size:
         hint = "Take a whole copy of the run"
         raise InputError(f"{path}: smaller than the {weights:,} weights of its config.json. {hint}")

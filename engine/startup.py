@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 
+from engine.plain_text import InputError
 from notebooks import NotebookError
 
 # glibc's names for what mallopt sets
@@ -39,14 +40,14 @@ def tune_process():
 def print_error(kind, error, trace):
     """An uncaught error with the lines of the cells; in one line what is wrong with a notebook.
 
-    So is Ctrl-C, while a program still imports.
+    And Ctrl-C, while a program still imports.
 
     Python's own hook (up to 3.12) reads a source line from the file, which is JSON; `traceback`
     asks linecache.
     """
     if issubclass(kind, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
-    elif issubclass(kind, NotebookError):
+    elif issubclass(kind, NotebookError | InputError):
         print(f"error: {error}", file=sys.stderr)
     elif issubclass(kind, SyntaxError) and str(error.filename).endswith(".ipynb"):
         print(f"error: {error.msg}", file=sys.stderr)

@@ -12,10 +12,17 @@ from notebooks.data_preparation import UNK, WordSegmenter, add_marks, pad_rows
 from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
 
-# lesson 16's, whichever they are there
-BEAM_SIZE, ALPHA = (
-    signature(beam_search).parameters[name].default for name in ("beam_size", "alpha")
-)
+
+def default_of(name):
+    """The default of a parameter of lesson 16's beam_search. Raises InputError if it has none."""
+    parameter = signature(beam_search).parameters.get(name)
+    if parameter is None or type(parameter.default) not in (int, float):
+        hint = "Give it that, and a decorator functools.wraps"
+        raise InputError(f"notebook 16: beam_search has no {name} with a number as default. {hint}")
+    return parameter.default
+
+
+BEAM_SIZE, ALPHA = default_of("beam_size"), default_of("alpha")
 STRAIGHT = {**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’‚", "'")}
 
 

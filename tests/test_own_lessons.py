@@ -29,11 +29,12 @@ from engine.corpus import prepare as large
 from engine.corpus import tokenizers
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
-from engine.model_files import check_storable, weights_digest
+from engine.model_files import check_size, check_storable, weights_digest
 from engine.options import parse_command
 from engine.pretrained import BOX
 from engine.run_config import OURS, RunConfig
 from engine.run_folder import RunFolder
+from engine.startup import print_error
 from engine.training_run import run_training, take_weights
 from notebooks import data_preparation
 from notebooks.data_preparation import EOS, Batch, WordSegmenter
@@ -113,7 +114,7 @@ def test_exports_and_trainings_that_go_on_say_that_lessons_were_edited(
     monkeypatch.setattr(export, "export", lambda *_: None)
     assert export.main(["--run", str(BOX), "--form", "onnx", "--out", str(tmp_path / "x")]) == 0
     assert "your version of sinusoids is used" in capsys.readouterr().err
-    monkeypatch.setattr(pretrained, "lessons_changed", lambda _: True)
+    monkeypatch.setattr(pretrained, "lessons_changed", lambda *_: True)
     config = replace(TINY, steps=2, eval_steps=2, warmup_steps=1, batch_tokens=200)
     run_training(small_data, config, tmp_path / "run", start=finished_run)
     assert "the lessons have changed since it was begun" in capsys.readouterr().err
@@ -317,6 +318,8 @@ def course(tmp_path, monkeypatch):
         ("import notebooks.near", "notebooks/near"),
         ("from notebooks.more import cut", "notebooks/17_more"),
         ("def cut():\n    from between import cut", "mine"),
+        ("import importlib\ncut = importlib.import_module('between').cut", "mine"),
+        ("cut = __import__('package.words').words.cut", "package/words"),
         ("from utils import cut", "utils"),  # which no lesson of the course imports
         ("from engine.more import cut", "engine/more"),
     ],
@@ -382,3 +385,22 @@ def test_preparing_what_is_read_as_it_is_says_so(small_data, tmp_path, monkeypat
 def test_the_viewer_reads_the_quotes_that_the_translation_read():
     _, maps = look_inside(load_pretrained(), "He said “yes.”")
     assert maps["encoder"][1].count('"') == 2 and "<unk>" not in maps["encoder"][1]
+
+
+@pytest.mark.parametrize("parameters", ["ids, beam_size=4", "*ids, **more", "beam_size, alpha"])
+def test_a_beam_search_without_the_defaults_of_options_is_named(monkeypatch, capsys, parameters):
+    monkeypatch.setattr(translator, "beam_search", eval(f"lambda {parameters}: None"))
+    with pytest.raises(InputError) as error:
+        translator.default_of("alpha")
+    print_error(error.type, error.value, None)
+    message = "error: notebook 16: beam_search has no alpha with a number as default."
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_model_whose_layers_are_one_is_as_small_as_its_file(monkeypatch, finished_run):
+    weights = finished_run / "model.safetensors"
+    config = replace(RunConfig.preset("tiny"), num_layers=1000)
+    with pytest.raises(InputError, match="smaller than"):
+        check_size(weights, config, 20)
+    monkeypatch.setattr("engine.model_files.edited_names", lambda: ["Encoder"])
+    check_size(weights, config, 20)
