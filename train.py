@@ -10,6 +10,7 @@ tune_process()  # before PyTorch
 
 import tyro
 
+from engine.checks import check_name
 from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command, what_to_do
 from engine.files import write_whole
@@ -67,6 +68,7 @@ def train_with(command):
     """Trains, and prints how it ended."""
     if command.start and not command.run:
         raise InputError("--start begins a run that is none of a preset: give it a --run")
+    check_name("the preset's name", command.config)  # a folder in runs/ is called so
     run = RunFolder(command.run or ROOT / "runs" / command.config)
     if command.plot:
         default = RunConfig.preset(command.config)

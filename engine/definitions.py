@@ -109,7 +109,7 @@ def own_modules(path):
     """{file: bare code} of those that a file imports, anywhere in its code and by one another."""
     codes = {path: own_source(path)}
     for importing in (waiting := [path]):  # which grows
-        for node in parts_of(codes[importing], ast.Import | ast.ImportFrom):
+        for node in imports_of(codes[importing]):
             for file in imported_files(node, importing):
                 if is_own(file) and file not in codes:
                     codes[file] = bare_code(own_source(file))
@@ -122,6 +122,17 @@ def own_modules(path):
 def parts_of(source, kind):
     """The nodes of this kind anywhere in some code. Kept as `source_of_version` is."""
     return [node for node in ast.walk(ast.parse(source)) if isinstance(node, kind)]
+
+
+def imports_of(source):
+    """All imports in some code, calls of `importlib.import_module` and `__import__` among them."""
+    imports = list(parts_of(source, ast.Import | ast.ImportFrom))
+    for call in parts_of(source, ast.Call):
+        function = ast.unparse(call.func).rpartition(".")[2]
+        name = getattr(call.args[0], "value", None) if call.args else None
+        if function in ("import_module", "__import__") and isinstance(name, str):
+            imports.append(ast.Import([ast.alias(name)]))
+    return imports
 
 
 def imported_files(node, importing):
@@ -191,9 +202,12 @@ def code_digest(*paths):
         parts.append(bare_code(own_source(path)))
         if path.suffix == ".ipynb":
             own = own_modules(path)
+            for file in patches(path).values():
+                own.setdefault(file, bare_code(own_source(file)))
             parts += own.values()
-            parts += [bare_code(own_source(file)) for file in patches(path).values()]
-            files = [file for code in (path, *own) for file in named_files(code)]
+            # a training loop's are what it writes, as a log
+            reading = () if path.name.startswith("15") else (path, *own)
+            files = [file for code in reading for file in named_files(code)]
             parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -213,18 +227,32 @@ def named_files(path):
 
 
 def shared_code():
-    """The code of lesson 00 without presets and plain settings: their values are a run's own."""
+    """The code of lesson 00 without presets and settings: their values are a run's own."""
     tree = without_docstrings(ast.parse(notebook_source(lessons(["00"])[0])))
     tree.body = [node for node in tree.body if defined_names(node) != ["PRESETS"]]
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == "Config":
-            node.body = [part for part in node.body if not isinstance(part, ast.AnnAssign)]
+            node.body = [part for part in node.body if not is_setting(part)]
     return ast.unparse(tree)
 
 
-def lessons_changed(made):
-    """Whether a run, by its made.json, was begun with other lessons. Older ones do not say."""
-    return made.get("lessons") not in (None, code_digest(*lessons()))
+def is_setting(node):
+    """Whether a statement of a dataclass is a field: it has a type, which is no ClassVar."""
+    return isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation)
+
+
+def lesson_digests():
+    """What made.json says of the lessons that translate, and of those that only training uses."""
+    training = [number for number in TRAINING if number not in TRANSLATING]
+    return {
+        "lessons": code_digest(*lessons(TRANSLATING)),
+        "training_lessons": code_digest(*lessons(training)),
+    }
+
+
+def lessons_changed(made, name):
+    """Whether a run, by its made.json, was begun with other lessons of these `lesson_digests`."""
+    return made.get(name) not in (None, lesson_digests()[name])
 
 
 def lessons(numbers=("",)):

@@ -53,6 +53,6 @@ def tell_edited(run):
             print(f"edited, and used in training only: {', '.join(unused)}", file=sys.stderr)
         return
     with suppress(InputError):  # none there: a stranger's folder
-        if lessons_changed(read_json(Path(run) / "made.json")):
+        if lessons_changed(read_json(Path(run) / "made.json"), "lessons"):
             changed = "the lessons have changed since it was begun, and are used as they are now"
             print(f"{run}: {changed}", file=sys.stderr)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from engine import checkpoints
 from engine.checkpoints import Progress, step_of
-from engine.definitions import code_digest, lessons, lessons_changed
+from engine.definitions import lesson_digests, lessons_changed
 from engine.errors import InputError, Stopped
 from engine.files import read_json, write_json
 from engine.model_files import (
@@ -137,7 +137,7 @@ class TrainingSession:
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
-        if self.writes and lessons_changed(made):
+        if self.writes and any(lessons_changed(made, name) for name in lesson_digests()):
             hint = "it goes on with them as they are now; --restart begins anew"
             print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
         if made.get("start_sha256") != self.start["start_sha256"]:
@@ -183,7 +183,7 @@ class TrainingSession:
             print(f"{path}: is finished already; --restart begins anew")
         if self.writes and not self.progress.finished:  # with these it goes on
             made = read_json(path / "made.json")
-            write_json(path / "made.json", {**made, "lessons": code_digest(*lessons())})
+            write_json(path / "made.json", {**made, **lesson_digests()})
         self.log_file.go_on(self.progress, self.writes)
 
     # while it trains
@@ -344,7 +344,7 @@ def what_makes_it():
         "command": words,
         "time": now(),
         "commit": commit or None,
-        "lessons": code_digest(*lessons()),
+        **lesson_digests(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),

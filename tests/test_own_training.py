@@ -26,7 +26,7 @@ from engine.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from engine.definitions import code_digest, lessons
+from engine.definitions import code_digest, lesson_digests, lessons
 from engine.errors import InputError
 from engine.loading import endless_batches
 from engine.model_files import check_storable, read_tensors, weights_digest
@@ -217,7 +217,6 @@ def test_a_model_that_is_edited_when_it_is_made_gets_whole_batches(edit):
 def test_digests_follow_what_lesson_00_gives_others_but_no_setting(monkeypatch):
     setup, others = definitions.lessons(["00"])[0], definitions.lessons(["01"])
     ours = definitions.notebook_source
-    before = code_digest(*others)
 
     def digest_with(old, new):
         text = ours(setup).replace(old, new)
@@ -225,12 +224,36 @@ def test_digests_follow_what_lesson_00_gives_others_but_no_setting(monkeypatch):
         monkeypatch.setattr(
             definitions, "notebook_source", lambda path: text if path == setup else ours(path)
         )
-        return code_digest(*others)
+        return code_digest(*others), lesson_digests()
 
+    before = code_digest(*others), lesson_digests()
     assert digest_with("batch_tokens=1024, steps=40", "batch_tokens=99, steps=40") == before
     assert digest_with("min_freq: int = 2", "min_freq: int = 3") == before
     assert digest_with("self.d_model % 2:", "self.d_model % 4:") != before
     assert digest_with("PRESETS = {", "SHORT = 3\nPRESETS = {") != before
+    assert digest_with("    min_freq: int", "    NAMES: ClassVar = 3\n    min_freq: int") != before
+
+
+def test_what_lesson_15_writes_and_an_optimizer_of_ones_own_change_no_lesson(tmp_path, monkeypatch):
+    """Whether or not lesson 14 is imported, as it is in a training and not in a translation."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_optimizer.py").write_text("def make_optimizer(model, config): ...")
+    ours = definitions.notebook_source
+    added = {
+        "14": "from own_optimizer import make_optimizer",
+        "15": "log = open('losses.csv', 'a')",
+    }
+    monkeypatch.setattr(
+        definitions, "notebook_source", lambda path: f"{ours(path)}\n{added.get(path.name[:2], '')}"
+    )
+    before = lesson_digests()
+    assert len(set(before.values())) == 2
+    (tmp_path / "losses.csv").write_text("4.5")
+    from own_optimizer import make_optimizer
+
+    monkeypatch.setattr("notebooks.optimizer_schedule.make_optimizer", make_optimizer)
+    assert lesson_digests() == before
 
 
 def test_scores_and_alphas_belong_to_settings_and_searches(
