@@ -82,8 +82,8 @@ def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
 def moments(optimizer):
     """{number of the parameter.key: tensor} of what an optimizer keeps, as Adam's m and v."""
     tensors = {"none": torch.tensor(0.0)}  # a file is never without a tensor
-    for number, kept in optimizer.state_dict()["state"].items():
-        for key, value in kept.items():
+    for number, state in optimizer.state_dict()["state"].items():
+        for key, value in state.items():
             if isinstance(value, torch.Tensor):
                 tensors[f"{number}.{key}"] = value
             elif isinstance(value, int | float):

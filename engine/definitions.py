@@ -147,18 +147,18 @@ def imported_files(node, importing):
         modules = [(node.level, parent + alias.name) for alias in node.names]
     for level, module in modules:
         parts = module.split(".")
-        places = [str(importing.parents[level - 1])] if level else None
+        folders = [str(importing.parents[level - 1])] if level else None
         if not level and parts[0] == "notebooks":
-            places = [str(FOLDER)]
+            folders = [str(FOLDER)]
             del parts[0]
-        if places == [str(FOLDER)]:
+        if folders == [str(FOLDER)]:
             yield from FOLDER.glob(f"[0-9][0-9]_{''.join(parts[:1])}.ipynb")
         for name in parts:
-            spec = PathFinder.find_spec(name, places)
+            spec = PathFinder.find_spec(name, folders)
             if spec is None:
                 break
             yield Path(spec.origin or "")  # a folder without an __init__.py has none
-            places = spec.submodule_search_locations or []
+            folders = spec.submodule_search_locations or []
 
 
 def is_own(file):
@@ -222,7 +222,7 @@ def named_files(path):
     texts = (node.value for node in constants if isinstance(node.value, str))
     named = (text for text in texts if {".", "/"} & set(text))
     short = (text for text in named if len(text) < 200 and text.isprintable())
-    files = [place / text for text in short for place in (Path(), ROOT, path.parent)]
+    files = [folder / text for text in short for folder in (Path(), ROOT, path.parent)]
     return [file for file in dict.fromkeys(files) if file.is_file()]
 
 

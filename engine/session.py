@@ -143,8 +143,8 @@ class TrainingSession:
         if made.get("start_sha256") != self.start["start_sha256"]:
             weights = [one.get("start") or "random ones" for one in (made, self.start)]
             changed.append(f"the weights {weights[0]}, not {weights[1]} as they are now")
-        for kept, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
-            if kept.vocabulary.tokens != given.vocabulary.tokens:
+        for stored, given, side in zip(self.folder.tokenizers(), self.tokenizers, ("src", "tgt")):
+            if stored.vocabulary.tokens != given.vocabulary.tokens:
                 changed.append(f"another {side} vocabulary, so other training text")
         if changed:
             hint = "Use --restart to begin anew, or another --run"

@@ -144,14 +144,14 @@ def change_json(content, draw):
         tree = json.loads(content[start:end])
     except ValueError:
         return overwrite(content, draw)
-    places = [(tree, key) for key in keys(tree)]
-    for node, key in places:
-        places += [(node[key], inner) for inner in keys(node[key])][:20]
-        if len(places) > 200:
+    entries = [(tree, key) for key in keys(tree)]
+    for node, key in entries:
+        entries += [(node[key], inner) for inner in keys(node[key])][:20]
+        if len(entries) > 200:
             break
-    if not places:
+    if not entries:
         return json.dumps(draw(st.sampled_from(VALUES))).encode()
-    node, key = draw(st.sampled_from(places))
+    node, key = draw(st.sampled_from(entries))
     how = draw(st.sampled_from(["replace", "delete", "add"]))
     if how == "delete":
         del node[key]

@@ -83,12 +83,12 @@ def test_the_corpus_has_the_size_that_its_page_says():
 
 def starred(words):
     """The sentence once for each of its words, with a star in that word's place."""
-    return {(*words[:place], "*", *words[place + 1 :]) for place in range(len(words))}
+    return {(*words[:index], "*", *words[index + 1 :]) for index in range(len(words))}
 
 
 def with_gap(words):
     """The sentence once for each gap between its words, with a star in the gap."""
-    return {(*words[:place], "*", *words[place:]) for place in range(len(words) + 1)}
+    return {(*words[:index], "*", *words[index:]) for index in range(len(words) + 1)}
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])

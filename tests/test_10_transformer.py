@@ -93,11 +93,11 @@ def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
         assert ids.index(EOS) == len(ids) - 1 < limit
         assert not {PAD, UNK, BOS} & set(ids)
         so_far = [BOS]
-        for place, token in enumerate(ids, start=1):
+        for position, token in enumerate(ids, start=1):
             one = Batch.collate([(batch.src[row, : length + 1].tolist(), [*so_far, EOS])])
             logits = logits_of(model, one)[0, -1]
             logits[[PAD, UNK, BOS]] = -math.inf
-            assert token == (EOS if place == limit else logits.argmax())
+            assert token == (EOS if position == limit else logits.argmax())
             so_far.append(token)
         assert greedy_search(model, batch.src[row : row + 1, : length + 1], 9)[0] == ids
 

@@ -42,14 +42,14 @@ def test_an_empty_share_of_a_batch_has_loss_zero_and_zero_gradients():
 
 def assert_same_loss(model, config):
     """`WrappedLoss` has the loss, the count and the gradients of notebook 13's `BatchLoss`."""
-    batch, criterion, found = random_batch(0, [5, 2, 3], [4, 7, 1]), LabelSmoothing(0.1), []
+    batch, criterion, results = random_batch(0, [5, 2, 3], [4, 7, 1]), LabelSmoothing(0.1), []
     for batch_loss in (BatchLoss(model, criterion), WrappedLoss(model, criterion, config)):
         loss, count = batch_loss(batch)
         gradients = torch.autograd.grad(loss / count, list(model.parameters()))
-        found.append([loss, count, *gradients])
+        results.append([loss, count, *gradients])
         assert batch_loss.criterion is criterion
         assert model.generator.projection.out_features == 12
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("places", [1, 7, 1000])

@@ -61,8 +61,8 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     assert train.main(options) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert len(lines) == 1, lines
-    told = r"error: out of memory.* Raise grad_accum_steps, or lower batch_tokens, max_length"
-    assert re.match(told, lines[0])
+    message = r"error: out of memory.* Raise grad_accum_steps, or lower batch_tokens, max_length"
+    assert re.match(message, lines[0])
 
 
 def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):

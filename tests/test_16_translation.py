@@ -40,10 +40,10 @@ def test_a_wide_beam_finds_the_best_of_all_sentences(seed, alpha, max_length):
         for words in itertools.product((4, 5, 6), repeat=length)
     ]
     every = beam_search(model, batch.src, max_length, beam_size=3**max_length, alpha=alpha)
-    for src, found in zip(batch.src.tolist(), every):
+    for src, hypotheses in zip(batch.src.tolist(), every):
         src = src[: src.index(EOS) + 1]
         best = max(exact_score(model, src, ids, alpha) for ids in sentences)
-        value, ids = found[0]
+        value, ids = hypotheses[0]
         assert [value, exact_score(model, src, ids, alpha)] == pytest.approx([best] * 2, rel=1e-5)
 
 
@@ -52,12 +52,12 @@ def test_a_wide_beam_finds_the_best_of_all_sentences(seed, alpha, max_length):
 def test_ended_hypotheses_keep_the_score_that_they_ended_with(seed, beam_size, alpha):
     model, batch = random_model(seed), random_batch(seed, [3, 1, 6], [1, 1, 1])
     every = beam_search(model, batch.src, 8, beam_size, alpha)
-    for src, found in zip(batch.src.tolist(), every):
+    for src, hypotheses in zip(batch.src.tolist(), every):
         src = src[: src.index(EOS) + 1]
-        values = [value for value, _ in found]
+        values = [value for value, _ in hypotheses]
         assert values == sorted(values, reverse=True)
-        assert len({tuple(ids) for _, ids in found}) == len(found) <= beam_size
-        for value, ids in found:
+        assert len({tuple(ids) for _, ids in hypotheses}) == len(hypotheses) <= beam_size
+        for value, ids in hypotheses:
             assert ids.index(EOS) == len(ids) - 1 <= 8
             assert not {PAD, UNK, BOS} & set(ids)
             exact = exact_score(model, src, ids, alpha)
@@ -117,8 +117,8 @@ def test_a_longer_lookahead_costs_steps_and_never_a_score():
         scores, steps = [], []
         for lookahead in (0, 2, math.inf):
             read.clear()
-            found = beam_search(model, batch.src, 20, 3, 1.4, lookahead)
-            scores.append([best[0][0] for best in found])
+            hypotheses = beam_search(model, batch.src, 20, 3, 1.4, lookahead)
+            scores.append([best[0][0] for best in hypotheses])
             steps.append(sum(read))
         for each in zip(*scores):  # with a longer lookahead the same, or higher
             assert list(each) == pytest.approx(sorted(each), rel=0, abs=1e-9)

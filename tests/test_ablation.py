@@ -95,10 +95,10 @@ def test_a_run_starts_from_other_weights(name):
     changed = build(ablation.PARTS[name])
     weight = "encoder.layers.0.feed_forward.inner.weight"
     times = (changed[weight].std() / plain[weight].std()).item()
-    wanted = {"layers three times as large": 3, "layers a third as large": 1 / 3}
-    assert times == pytest.approx(wanted.get(name, 0.02 / plain[weight].std().item()), rel=0.05)
+    factors = {"layers three times as large": 3, "layers a third as large": 1 / 3}
+    assert times == pytest.approx(factors.get(name, 0.02 / plain[weight].std().item()), rel=0.05)
     table = "tgt_embedding.lookup.weight"
-    assert torch.equal(changed[table], plain[table]) == (name in wanted)
+    assert torch.equal(changed[table], plain[table]) == (name in factors)
 
 
 def test_what_helped_is_what_beats_every_seed_as_it_is():

@@ -48,10 +48,10 @@ def course(tmp_path_factory):
         path = folder / "notebooks" / f"{name}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        kept = [cell for cell in code if any(mark in cell.source for mark in marks)]
-        text = "\n".join(cell.source for cell in kept)
+        marked = [cell for cell in code if any(mark in cell.source for mark in marks)]
+        text = "\n".join(cell.source for cell in marked)
         assert [mark for mark in marks if mark not in text] == [], name
-        notebook.cells = [nbformat.v4.new_code_cell(IMPORTS), *kept]
+        notebook.cells = [nbformat.v4.new_code_cell(IMPORTS), *marked]
         nbformat.write(notebook, path)
     return folder
 
@@ -183,14 +183,14 @@ def test_the_viewer_of_04_shows_shares_of_the_word_pointed_at(lab, page):
     page.mouse.move(0, 0)
     assert shown(viewer)[0] == 100  # a click keeps it
     choose(viewer, layer=1)
-    kept = viewer.locator('g[aria-pressed="true"]')
-    assert kept.get_attribute("aria-label") == "<bos>, asks (query)"  # also in another layer
-    kept.focus()
+    pressed = viewer.locator('g[aria-pressed="true"]')
+    assert pressed.get_attribute("aria-label") == "<bos>, asks (query)"  # also in another layer
+    pressed.focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    assert kept.get_attribute("aria-label") == "她, asks (query)"
+    assert pressed.get_attribute("aria-label") == "她, asks (query)"
     page.keyboard.press("Enter")
-    assert kept.count() == 0
+    assert pressed.count() == 0
     for _ in range(20):  # focus goes out of the viewer at its end
         page.keyboard.press("Tab")
     assert not page.evaluate("document.activeElement.closest('.attention-viewer')")

@@ -32,8 +32,8 @@ def test_a_variable_that_names_no_device(monkeypatch):
 def test_a_device_that_is_not_here_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert train.main(["--device", "cuda"]) == 2
-    told = "error: there is no cuda device here for PyTorch. Try: --device auto\n"
-    assert capsys.readouterr().err == told
+    message = "error: there is no cuda device here for PyTorch. Try: --device auto\n"
+    assert capsys.readouterr().err == message
 
 
 def test_the_option_is_what_is_computed_on(monkeypatch, small_data, tmp_path):

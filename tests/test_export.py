@@ -90,21 +90,21 @@ def few_sentences():
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """The model in the box in both forms, for ONNX with an edited class."""
-    place = tmp_path_factory.mktemp("exported")
-    export(BOX, place / "ctranslate2", "ctranslate2")
+    parent = tmp_path_factory.mktemp("exported")
+    export(BOX, parent / "ctranslate2", "ctranslate2")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PositionwiseFeedForward, "forward", edited)
-        export(BOX, place / "onnx", "onnx")
-    return place
+        export(BOX, parent / "onnx", "onnx")
+    return parent
 
 
 @pytest.fixture(scope="module")
 def without_torch(tmp_path_factory):
     """A folder for PYTHONPATH in which PyTorch and the course cannot be imported."""
-    place = tmp_path_factory.mktemp("without")
+    folder = tmp_path_factory.mktemp("without")
     for name in ("torch", "notebooks", "utils"):
-        (place / f"{name}.py").write_text(f"raise ImportError('{name} is not to be used')\n")
-    return str(place)
+        (folder / f"{name}.py").write_text(f"raise ImportError('{name} is not to be used')\n")
+    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -290,8 +290,8 @@ def write_small(folder, adapt=lambda model: None):
     write_json(folder / "config.json", asdict(config))
     for side, tokenizer in (("src", box.source), ("tgt", box.target)):
         save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
-    wanted = made_for(config, box.source, box.target)
-    write_tensors(folder / "model.safetensors", weights_of(model), made_for=wanted)
+    digest = made_for(config, box.source, box.target)
+    write_tensors(folder / "model.safetensors", weights_of(model), made_for=digest)
     return folder
 
 
@@ -420,8 +420,8 @@ def test_an_edited_class_is_refused_or_followed(folders, tmp_path, monkeypatch):
     given = {"tgt": tgt.numpy(), "memory": memory, "src": src.numpy()}
     (logits,) = decoder.run(None, given)
     with torch.no_grad():
-        wanted = box.model(src, tgt, padding_mask(src), causal_mask(5))[:, -1].numpy()
-    np.testing.assert_allclose(logits, wanted, atol=1e-4)
+        expected = box.model(src, tgt, padding_mask(src), causal_mask(5))[:, -1].numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path, capsys):
@@ -446,8 +446,8 @@ def test_the_slower_of_two_exports_says_why_it_ends(tmp_path, monkeypatch):
 def test_8_bits_make_a_quarter_of_the_size(folders, tmp_path):
     assert program.main(["--run", str(BOX), "--out", str(tmp_path / "new"), "--int8"]) == 0
     sizes = [
-        (place / "model.bin").stat().st_size
-        for place in (tmp_path / "new", folders / "ctranslate2")
+        (folder / "model.bin").stat().st_size
+        for folder in (tmp_path / "new", folders / "ctranslate2")
     ]
     assert sizes[0] < 0.3 * sizes[1]
     done = run_python(tmp_path / "new" / "run.py", "We play football.")
@@ -464,11 +464,11 @@ def test_the_settings_know_all_other_files(folders, form):
 
 @pytest.mark.parametrize("name", ["settings.json", "source.json", "model.bin"])
 def test_a_damaged_folder_ends_in_one_line(folders, tmp_path, name):
-    place = shutil.copytree(folders / "ctranslate2", tmp_path / "copy")
-    content = (place / name).read_bytes()
+    copy = shutil.copytree(folders / "ctranslate2", tmp_path / "copy")
+    content = (copy / name).read_bytes()
     for damaged in (content[: len(content) // 2], b"[1]", None):
-        (place / name).unlink() if damaged is None else (place / name).write_bytes(damaged)
-        done = run_python(place / "run.py", "Hello.")
+        (copy / name).unlink() if damaged is None else (copy / name).write_bytes(damaged)
+        done = run_python(copy / "run.py", "Hello.")
         assert done.returncode == 2
         assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
 
@@ -545,12 +545,12 @@ def test_lists_lines_and_forms(service):
         "source": "auto",
         "target": "zh",
     }
-    wanted = ["我们踢足球。\n\n他弹钢琴。", ""]
-    assert ask(service, asked) == (200, {"translatedText": wanted})
+    expected = ["我们踢足球。\n\n他弹钢琴。", ""]
+    assert ask(service, asked) == (200, {"translatedText": expected})
     form = urlencode({"q": "We play football.", "source": "en", "target": "zh"}).encode()
     kind = "application/x-www-form-urlencoded"
     assert ask(service, form, kind) == (200, {"translatedText": "我们踢足球。"})
-    assert ask(service, asked, kind) == (200, {"translatedText": wanted})  # as curl -d sends it
+    assert ask(service, asked, kind) == (200, {"translatedText": expected})  # as curl -d sends it
 
 
 GOOD = {"q": "Hi.", "source": "en", "target": "zh"}

@@ -34,8 +34,8 @@ def test_a_chance_that_no_byte_can_give_is_kept():
 
 def test_every_byte_of_a_random_word_is_uniform():
     torch.manual_seed(0)
-    kept = (fast_dropout(0.5)(torch.ones(8 * 200_000)) != 0).view(-1, 8).float().mean(dim=0)
-    assert kept.tolist() == pytest.approx([0.5] * 8, abs=0.005)
+    shares = (fast_dropout(0.5)(torch.ones(8 * 200_000)) != 0).view(-1, 8).float().mean(dim=0)
+    assert shares.tolist() == pytest.approx([0.5] * 8, abs=0.005)
 
 
 def test_dropout_gradient_and_eval():

@@ -415,9 +415,9 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(small_data, tmp_path):
     good = read_tensors(tmp_path / "checkpoints" / "step-2" / "model.safetensors")
     with full_disk(100_000), pytest.raises(OSError, match="could not be written"):
         run_training(small_data, SHORT, tmp_path)
-    [kept] = RunFolder(tmp_path).checkpoints()
-    kept = read_tensors(kept / "model.safetensors")
-    assert all(torch.equal(good[name], kept[name]) for name in good)
+    [checkpoint] = RunFolder(tmp_path).checkpoints()
+    weights = read_tensors(checkpoint / "model.safetensors")
+    assert all(torch.equal(good[name], weights[name]) for name in good)
     assert translate.main(["--run", str(tmp_path), "Hello."]) == 0
 
 

@@ -60,15 +60,15 @@ ROOMS = ("engine", "engine/corpus", "engine/export", "notebooks/support", "studi
 
 def sources():
     """The project's modules and the code that an import of each executes: {name: source}."""
-    found = {}
+    sources_by_name = {}
     for folder in ROOMS:
         for path in sorted((ROOT / folder).glob("[a-z]*.py")):
             name = f"{folder.strip('.').replace('/', '.')}.{path.stem}".strip(".")
-            found[name] = path.read_text(encoding="utf-8")
+            sources_by_name[name] = path.read_text(encoding="utf-8")
     for path in NOTEBOOKS:
         cells = notebooks.export_cells(path)
-        found[f"notebooks.{path.stem[3:]}"] = "\n\n".join(text for _, text in cells)
-    return found
+        sources_by_name[f"notebooks.{path.stem[3:]}"] = "\n\n".join(text for _, text in cells)
+    return sources_by_name
 
 
 def imported(source):
@@ -279,8 +279,8 @@ def test_syntax_error_names_notebook_cell_and_line(package):
 def test_magic_in_an_export_cell(package, magic):
     write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
     done = run_in(package, "-c", "import notebooks.magic")
-    told = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 0"
-    assert told in done.stderr
+    message = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 0"
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize("line", ['print("lr = %g" % 3', "x = (1,  # is this right?"])

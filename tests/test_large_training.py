@@ -44,9 +44,11 @@ def test_data_train_and_translates(kind, pairs, one_worker, tmp_path, capsys):  
 def test_columns_the_wrong_way_round_are_refused(tmp_path, capsys):
     argv = ["--data", str(DATA), "--config", "tiny", "--run", str(tmp_path / "run")]
     assert train.main([*argv, "--src", "zh", "--tgt", "en"]) == 2
-    told = "31907 of 31907 texts that should be zh have no letter of it"
+    message = "31907 of 31907 texts that should be zh have no letter of it"
     printed = capsys.readouterr().err
-    assert printed.startswith(f"error: {DATA / 'train.tsv'}: {told}. It is read as source, tab, ")
+    assert printed.startswith(
+        f"error: {DATA / 'train.tsv'}: {message}. It is read as source, tab, "
+    )
     assert "--target-first" in printed and printed.count("\n") == 1
     assert not (tmp_path / "run").exists()
 

@@ -124,8 +124,10 @@ def test_an_optimizer_that_counts_in_its_groups_goes_on(tmp_path):
     load_checkpoint(tmp_path / "step-1", model, resumed, schedule, "x")
     assert resumed.param_groups[0]["count"] == 1
     for parameter in model.parameters():
-        kept = resumed.state[parameter]["kept"]
-        assert kept.dtype == torch.float64 and torch.equal(kept, optimizer.state[parameter]["kept"])
+        state = resumed.state[parameter]["kept"]
+        assert state.dtype == torch.float64 and torch.equal(
+            state, optimizer.state[parameter]["kept"]
+        )
 
 
 def test_what_no_checkpoint_could_hold_is_refused_before_it_trains():
@@ -286,9 +288,9 @@ def test_an_alpha_that_was_chosen_for_weights_of_before_is_not_kept(
 def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, capsys):
     monkeypatch.setattr(pretrained, "edited_names", lambda: ["Batch", "LayerNorm"])
     tell_edited(BOX)
-    told = capsys.readouterr().err
-    assert "your version of LayerNorm is used" in told
-    assert "used in training only: Batch" in told
+    message = capsys.readouterr().err
+    assert "your version of LayerNorm is used" in message
+    assert "used in training only: Batch" in message
 
 
 def test_complex_and_single_numbers_of_an_edited_class_are_stored(

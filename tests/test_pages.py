@@ -99,7 +99,7 @@ def test_a_page_shows_what_its_notebook_holds(lessons):
         data = [output for output in outputs if "image/png" in output.get("data", {})]
         texts = [output.metadata["image/png"]["alt"] for output in data]
         assert [image["alt"] for image in page.find_all("img")] == texts
-        captions = [f"Figure {int(path.name[:2])}.{place}" for place in range(1, len(texts) + 1)]
+        captions = [f"Figure {int(path.name[:2])}.{number}" for number in range(1, len(texts) + 1)]
         assert [figure.get_text() for figure in page.find_all("figcaption")] == captions
 
 
@@ -222,10 +222,10 @@ def test_a_browser_without_network_shows_everything_to_everybody(open_page, name
 def test_who_changes_the_language_stays_at_the_section(open_page):
     page = open_page(LESSONS[4])
     page.locator(".contents:not(.all) a").nth(2).click()
-    place = page.evaluate("location.hash")
+    anchor = page.evaluate("location.hash")
     page.locator("a.other").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    assert page.evaluate("location.hash") == place != ""
+    assert page.evaluate("location.hash") == anchor != ""
 
 
 def test_search_finds_sections(open_page, pages):

@@ -83,10 +83,10 @@ def found(small_data, tmp_path_factory, request):
     """For each edit, and for none, what the probe gives: two processes at a time."""
     folder = tmp_path_factory.mktemp("courses")
 
-    wanted = {item.callspec.params["edit"][1] for item in request.session.items
+    names = {item.callspec.params["edit"][1] for item in request.session.items
               if item.path == request.path and hasattr(item, "callspec")}  # fmt: skip
     edits = {"": ()}
-    edits |= {name: (notebook, *lines) for notebook, name, *lines, _ in EDITS if name in wanted}
+    edits |= {name: (notebook, *lines) for notebook, name, *lines, _ in EDITS if name in names}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(LIBRARIES)
     results = {}

@@ -322,9 +322,11 @@ def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, 
     config = replace(CONFIG, steps=12, keep=keep, checkpoints=9)
     run_training(small_data, config, tmp_path, on_log=look)
     assert seen == [False] + 5 * [True]  # the record is written before the weights
-    kept = read_tensors(tmp_path / "model.safetensors")
-    wanted = read_tensors(tmp_path / "checkpoints" / f"step-{expected}" / "model.safetensors")
-    assert all(torch.equal(kept[name], wanted[name]) for name in wanted)
+    weights = read_tensors(tmp_path / "model.safetensors")
+    expected_weights = read_tensors(
+        tmp_path / "checkpoints" / f"step-{expected}" / "model.safetensors"
+    )
+    assert all(torch.equal(weights[name], expected_weights[name]) for name in expected_weights)
 
 
 def test_the_average_of_the_kept_checkpoints(small_data, tmp_path):
@@ -332,11 +334,11 @@ def test_the_average_of_the_kept_checkpoints(small_data, tmp_path):
     folders = RunFolder(tmp_path).checkpoints()
     assert [folder.name for folder in folders] == ["step-4", "step-6", "step-8"]
     parts = [read_tensors(folder / "model.safetensors") for folder in folders]
-    kept = read_tensors(tmp_path / "model.safetensors")
-    for name, tensor in kept.items():
+    weights = read_tensors(tmp_path / "model.safetensors")
+    for name, tensor in weights.items():
         mean = torch.stack([part[name] for part in parts]).mean(dim=0)
         torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
-    assert not torch.equal(kept["encoder.norm.weight"], parts[-1]["encoder.norm.weight"])
+    assert not torch.equal(weights["encoder.norm.weight"], parts[-1]["encoder.norm.weight"])
 
 
 def test_early_stopping(small_data, tmp_path, monkeypatch):

@@ -203,10 +203,10 @@ def test_memory_vectors_are_those_of_all_words_or_of_one(random_translator):
     every = memory_vectors(random_translator, sentences)
     assert len(every) == sum(len(random_translator.encode(text)) for text in sentences)
     only = memory_vectors(random_translator, sentences, "play")
-    place = random_translator.encode(sentences[0]).index(
+    position = random_translator.encode(sentences[0]).index(
         random_translator.source.vocabulary.ids["play"]
     )
-    torch.testing.assert_close(only[0], every[place])
+    torch.testing.assert_close(only[0], every[position])
     assert len(only) == 3
 
 
@@ -264,8 +264,8 @@ def test_a_moved_vector_is_all_that_changes_in_the_memory(random_translator):
         given_memory, memory = (model.encode(ids, padding_mask(ids)) for ids in (given, taken))
     play = source.vocabulary.ids["play"]
     for row in range(len(taken)):
-        place = taken[row].tolist().index(play)
-        memory[row, place] = given_memory[row, given[row].tolist().index(play)]
+        position = taken[row].tolist().index(play)
+        memory[row, position] = given_memory[row, given[row].tolist().index(play)]
     texts = greedy_from_memory(random_translator, memory, padding_mask(taken))
     assert transplant(random_translator, variants("chess"), variants("football")) == texts
     assert texts != translate_masked(random_translator, "football")
@@ -279,15 +279,15 @@ def test_the_attribution_sums_to_the_difference_of_the_logits(random_translator)
     written = random_translator.target.encode(
         random_translator.translate([sentence], beam_size=1)[0]
     )
-    place = next(place for place, number in enumerate(written) if number != written[0])
-    one = random_translator.target.decode([written[place]])
+    position = next(position for position, number in enumerate(written) if number != written[0])
+    one = random_translator.target.decode([written[position]])
     parts = logit_attribution(random_translator, sentence, one, "打")
     src = encode_sentences(random_translator.source, [sentence])
-    tgt = torch.tensor([[BOS, *written[:place]]])
+    tgt = torch.tensor([[BOS, *written[:position]]])
     model = random_translator.model
     with torch.no_grad():
-        logits = model(src, tgt, padding_mask(src), causal_mask(place + 1))[0, -1]
-    difference = logits[written[place]] - logits[random_translator.target.encode("打")[0]]
+        logits = model(src, tgt, padding_mask(src), causal_mask(position + 1))[0, -1]
+    difference = logits[written[position]] - logits[random_translator.target.encode("打")[0]]
     assert sum(parts.values()) == pytest.approx(difference.item(), abs=1e-4)
     assert len(parts) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
 
@@ -328,9 +328,9 @@ def test_to_kick_a_piano_is_dear():
     """Notebook 13: in otherwise equal sentences, by the verb's own cost."""
     for who, chinese in (("She plays", "她"), ("He plays", "他"), ("We play", "我们")):
         right, wrong = (says(f"{who} the piano.", f"{chinese}{verb}钢琴。") for verb in "弹踢")
-        place = len(chinese)
-        assert -wrong[place].log() > -right[place].log() + 3
-        assert right[:place].tolist() == wrong[:place].tolist()
+        position = len(chinese)
+        assert -wrong[position].log() > -right[position].log() + 3
+        assert right[:position].tolist() == wrong[:position].tolist()
 
 
 def test_of_chess_it_is_surer_than_of_the_violin():

@@ -103,8 +103,8 @@ def stated(name, number, statement):
 
 def test_notebooks_are_valid_and_the_same_but_for_outputs_and_solutions(original):
     for path in NOTEBOOKS:
-        ours, theirs = (nbformat.read(place / path.name, as_version=4)
-                        for place in (path.parent, original / "notebooks"))  # fmt: skip
+        ours, theirs = (nbformat.read(folder / path.name, as_version=4)
+                        for folder in (path.parent, original / "notebooks"))  # fmt: skip
         nbformat.validate(theirs)
         assert theirs.metadata == ours.metadata
 
@@ -444,9 +444,9 @@ def test_the_class_is_a_line_for_each_student_and_what_was_missed(capsys):
         "ben": ["right", "not yet. forgot the mask", "not graded. missing"],
         "chao": ["not yet. other", "not yet. too slow", "right"],
     }
-    places = ("04_attention", 1), ("04_attention", 2), ("05_layer_norm", 1)
+    tasks = ("04_attention", 1), ("04_attention", 2), ("05_layer_norm", 1)
     students = {
-        name: [grade.to_grade(*place, text) for place, text in zip(places, texts)]
+        name: [grade.to_grade(*task, text) for task, text in zip(tasks, texts)]
         for name, texts in results.items()
     }
     grade.print_class(students)

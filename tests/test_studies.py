@@ -218,10 +218,10 @@ def test_what_is_stored_was_measured_on_this_corpus(path):
 
 def test_the_rows_of_the_ablation_are_those_that_it_asks_for():
     """A study that goes on from them trains none of them again."""
-    wanted = list(ablation.rows())
+    rows = list(ablation.rows())
     for row in read_json(ablation.ROWS)["rows"]:
         asked = {key: row[key] for key in ("name", "seed", "steps")}
-        assert asked in wanted
+        assert asked in rows
 
 
 def test_what_is_typed_in_a_hurry():

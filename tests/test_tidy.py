@@ -22,15 +22,15 @@ def test_a_widget_leaves_its_picture_or_nothing():
     folded = {"source_hidden": True}
     times = {"iopub.status.busy": "now"}
     notebook.cells[0].metadata |= {"tags": tags, "jupyter": folded, "execution": times}
-    kept = tidied(notebook)
-    nbformat.validate(kept)
-    [cell] = kept.cells
+    cleaned = tidied(notebook)
+    nbformat.validate(cleaned)
+    [cell] = cleaned.cells
     data = [list(output.get("data", {})) for output in cell.outputs]
     assert data == [["image/png", "text/plain"], []]  # no progress bar
     assert cell.outputs[1].text == "a\nb\n" and len(cell.outputs) == 2
     warning = new_notebook(cells=[new_code_cell("1", outputs=[warned])])
     assert tidied(warning).cells[0].outputs == [warned]
-    assert list(kept.metadata) == ["kernelspec"]
+    assert list(cleaned.metadata) == ["kernelspec"]
     assert cell.metadata == {"tags": tags, "jupyter": folded}
 
 

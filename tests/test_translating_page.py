@@ -65,13 +65,13 @@ def few_sentences():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The model in the box as a page, written where an older one was."""
-    place = tmp_path_factory.mktemp("page") / "translator"
-    place.mkdir()
+    written = tmp_path_factory.mktemp("page") / "translator"
+    written.mkdir()
     for name in ("index.html", "weights.js"):
-        (place / name).write_text("old", encoding="utf-8")
-    assert program.main(["--form", "page", "--out", str(place), "--run", str(BOX)]) == 0
-    assert [path.name for path in place.parent.iterdir()] == ["translator"]
-    return place
+        (written / name).write_text("old", encoding="utf-8")
+    assert program.main(["--form", "page", "--out", str(written), "--run", str(BOX)]) == 0
+    assert [path.name for path in written.parent.iterdir()] == ["translator"]
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -321,8 +321,8 @@ def test_each_key_is_one_step_from_words_to_why(opened):
                if ":" in text]  # fmt: skip
     assert cosines[0] == 1 and cosines[-1] < 0.85 and len(cosines) == 4
     press(page, "ArrowRight")
-    for place in range(len(GREEDY) + 1):
-        expect(title).to_have_text("What comes next?" if place else "What comes first?")
+    for position in range(len(GREEDY) + 1):
+        expect(title).to_have_text("What comes next?" if position else "What comes first?")
         press(page, "ArrowRight")
         expect(title).to_have_text("How sure is it?")
         press(page, "PageDown")  # as a presenter's clicker says it

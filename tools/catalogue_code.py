@@ -174,7 +174,7 @@ def wrapped(text, width):
 
 def code_messages(source):
     """The texts of a cell that are read."""
-    return [place.text for place in places(source)]
+    return [message.text for message in places(source)]
 
 
 def translated_code(source, words):

@@ -294,9 +294,9 @@ def answers(folder, path):
     course = other_cells(course_cells(path, language))
     code = other_cells(notebook.cells)
     tasks = []
-    places = [n for n, cell in enumerate(notebook.cells) if tagged([cell], "exercise")]
-    for place, answer, exercise in zip(places, theirs, ours):
-        before = other_cells(notebook.cells[:place])
+    numbers = [n for n, cell in enumerate(notebook.cells) if tagged([cell], "exercise")]
+    for number, answer, exercise in zip(numbers, theirs, ours):
+        before = other_cells(notebook.cells[:number])
         own = [source for source in before if source not in course]
         tasks.append(Task(path.stem, code + checks, own, answer, *exercise[:2]))
     return tasks, course

@@ -52,9 +52,9 @@ def make_model(run):
     digest = made_for(config, *RunFolder(new).tokenizers())
     write_tensors(new / "model.safetensors", rounded, made_for=digest)
     write_json(new / "config.json", asdict(config))
-    kept = {name: made.get(name) for name in KEPT}
+    recorded = {name: made.get(name) for name in KEPT}
     corpus = {"train.tsv": file_digest(DATA / "train.tsv")}
-    write_json(new / "made.json", {"by": "make run, then make model", **kept, **corpus})
+    write_json(new / "made.json", {"by": "make run, then make model", **recorded, **corpus})
     scores, pairs, _ = score(new, DATA)
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine

@@ -34,7 +34,7 @@ def search_index(pages, written):
     """
     index = []
     for page in pages:
-        for place, (anchor, title, text) in enumerate(sections(written[page.file])):
-            name = f"{page.title} › {title}" if place else page.title
+        for number, (anchor, title, text) in enumerate(sections(written[page.file])):
+            name = f"{page.title} › {title}" if number else page.title
             index.append([f"{page.file}#{anchor}", name, text])
     return f"searchIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"

@@ -35,9 +35,9 @@ def tidied(notebook):
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     fields = {"kernelspec", "language_info", "language"}
     # of a cell its tags stay, and whether it is folded, but not when it ran
-    kept = {"tags", ("jupyter", "source_hidden")}
+    metadata_keys = {"tags", ("jupyter", "source_hidden")}
     clear = ClearMetadataPreprocessor(
-        enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask=kept
+        enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask=metadata_keys
     )
     notebook, _ = clear.preprocess(notebook, {})
     return without_widgets(notebook)

@@ -80,15 +80,15 @@ def verdict(names, answer, source, check, cells=()):
         return f"not yet. Line {error.lineno} is no Python ({error.msg}): {line}"
     names["check"] = check  # an answer may have defined one, too
     nodes = [node for node in statements(source) if is_check(node)]
-    wanted = None
+    expected = None
     while True:
         exec(compile(ast.Module(nodes, []), "<check>", "exec"), names)
         text = str(names["_"])
         missing = re.search(r"NameError: name '(\w+)' is not defined", text)
-        if not missing or missing[1] == wanted:
+        if not missing or missing[1] == expected:
             break
-        wanted = missing[1]
-        assign(wanted, cells, names)
+        expected = missing[1]
+        assign(expected, cells, names)
     if errors and text.startswith("not yet"):
         text += f" (before it a line of the answer failed: {errors[0]})"
     return text

@@ -164,15 +164,15 @@ def describe(translator):
     }
     tensors = {}
     parts = []
-    places = {}
+    offsets = {}
     size = 0
     for name, tensor in translator.model.state_dict().items():
-        place = tensor.data_ptr()  # tied ones share their numbers
-        if place not in places:
-            places[place] = size
+        pointer = tensor.data_ptr()  # tied ones share their numbers
+        if pointer not in offsets:
+            offsets[pointer] = size
             parts.append(tensor.half().numpy().tobytes())
             size += tensor.numel()
-        tensors[name] = [places[place], *tensor.shape]
+        tensors[name] = [offsets[pointer], *tensor.shape]
     weights = base64.b64encode(b"".join(parts)).decode()
     return {"settings": settings, "tensors": tensors, "weights": weights}
 
@@ -295,7 +295,7 @@ def reference_results(translator, sentence):
         rows = stack[:, 0].transpose(1, 2).tolist()
         if kind == "decoder":
             rows = [
-                [[head[: place + 1] for head in heads] for place, heads in enumerate(layer)]
+                [[head[: position + 1] for head in heads] for position, heads in enumerate(layer)]
                 for layer in rows
             ]
         results[kind] = rows

@@ -49,8 +49,8 @@ def compared_rows(sizes, width):
     draw = random.Random(0)
     sides = [draw.sample(ids, len(ids)) for ids in (range(len(SPECIAL_TOKENS), n) for n in sizes)]
     count = math.ceil(max(map(len, sides)) / width) if edited_names() else 8
-    places = [range(row * width, (row + 1) * width) for row in range(count)]
-    return [[[ids[place % len(ids)] for place in row] for ids in sides] for row in places]
+    ranges = [range(row * width, (row + 1) * width) for row in range(count)]
+    return [[[ids[index % len(ids)] for index in row] for ids in sides] for row in ranges]
 
 
 def prove(translator, folder, beam_sizes):

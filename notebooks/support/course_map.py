@@ -119,8 +119,8 @@ def series_map(notebook, notes=()):
             axis.text(left + 0.12, height_of_text, name, va="center", size=12)
             axis.text(left + width / 2 + 0.25, height_of_text, holds, va="center", size=12)
         else:
-            place = (left + width / 2, bottom + height / 2)
-            axis.text(*place, label, ha="center", va="center", size=12)
+            center = (left + width / 2, bottom + height / 2)
+            axis.text(*center, label, ha="center", va="center", size=12)
         if number == 7:
             arrows.append(shortcut(left, bottom, width, height))
     line = dict(color="#555555", lw=1)

@@ -51,18 +51,18 @@ def units_figure(names, W1, b1, W2, held):
     x = torch.tensor([float(name in held) for name in names])
     units = (x @ W1 + b1).relu()
     layers = [x, units, units @ W2]
-    places = [np.linspace(4, 0, len(layer)) if len(layer) > 2 else (3.2, 0.8) for layer in layers]
+    heights = [np.linspace(4, 0, len(layer)) if len(layer) > 2 else (3.2, 0.8) for layer in layers]
     axis = plt.subplots(figsize=(9, 3.4))[1]
     for column, weights in enumerate((W1, W2)):
         for (start, end), weight in np.ndenumerate(weights.numpy()):
             if weight:
                 lit = layers[column][start] * layers[column + 1][end] > 0
-                ends = places[column][start], places[column + 1][end]
+                ends = heights[column][start], heights[column + 1][end]
                 style = dict(color=COLOURS["wrong"], lw=2.5) if lit else dict(color="#BBBBBB", lw=1)
                 axis.plot((column, column + 1), ends, **style)
     texts = [names, [f"unit {number}" for number in range(len(units))], names]
     for column, layer in enumerate(layers):
-        for value, level, text in zip(layer.tolist(), places[column], texts[column]):
+        for value, level, text in zip(layer.tolist(), heights[column], texts[column]):
             colour = "#F0E442" if value else "white"
             axis.plot(column, level, "o", markersize=22, color=colour, markeredgecolor="black")
             axis.text(column, level, f"{value:g}", ha="center", va="center")
@@ -185,8 +185,8 @@ def parameter_bars(rows):
         bars = axis.barh(list(rows), shares, left=left, color=colour, label=part)
         axis.bar_label(bars, [f"{share:.0%}" for share in shares], label_type="center")
         left = [a + b for a, b in zip(left, shares)]
-    for place, row in enumerate(rows.values()):
-        axis.text(1.01, place, f"{sum(row.values()) / 1e6:.0f} M", va="center")
+    for position, row in enumerate(rows.values()):
+        axis.text(1.01, position, f"{sum(row.values()) / 1e6:.0f} M", va="center")
     axis.set(title="Where the parameters are", xlim=(0, 1), xticks=[])
     axis.invert_yaxis()
     axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 0))
@@ -208,8 +208,8 @@ def norm_places_figure():
     }
     for axis, (title, parts) in zip(axes, forms.items()):
         arrow(axis, (0, 0), (8, 0), lw=2)
-        for place, part in enumerate(parts):
-            framed_part(axis, 2 + 2 * place, part)
+        for position, part in enumerate(parts):
+            framed_part(axis, 2 + 2 * position, part)
         plus = 2 + 2 * parts.index("+")
         arrow(axis, (plus, 1), (plus, 0.25), lw=2)
         axis.plot([0.5, 0.5, plus], [0, 1, 1], color="black", lw=2)
@@ -243,8 +243,8 @@ def sublayers_in_a_row(axis, names):
         axis.plot([start, start, plus], [0, 0.95, 0.95], color="black", lw=1.5)
         arrow(axis, (plus, 0.95), (plus, 0.2), lw=1.5)
         axis.text(start + 0.15, 1.05, "shortcut")
-        for place, part in ((start + 0.95, "norm"), (start + 2.6, name), (plus, "+")):
-            framed_part(axis, place, part)
+        for position, part in ((start + 0.95, "norm"), (start + 2.6, name), (plus, "+")):
+            framed_part(axis, position, part)
 
 
 def encoder_figure():
@@ -265,8 +265,8 @@ def decoder_figure():
     axis.set(xlim=(-1.2, 21.4), ylim=(-2.3, 1.75))
     arrow(axis, (0.5, 0), (20, 0), lw=1.5)
     sublayers_in_a_row(axis, ["masked\nself-\nattention", "cross-\nattention", "feed-\nforward"])
-    for place, part in ((17.3, "norm"), (18.9, "logits")):
-        framed_part(axis, place, part)
+    for position, part in ((17.3, "norm"), (18.9, "logits")):
+        framed_part(axis, position, part)
     arrow(axis, (8.7, -1.3), (8.7, -0.45), lw=1.5, color=COLOURS["encoder"])
     axis.text(8.7, -1.4, "memory", ha="center", va="top", color=COLOURS["encoder"])
     axis.text(0.4, 0, "written\nso far", ha="right", va="center")

@@ -140,13 +140,15 @@ def cells_figure(lines, values=None):
     width = 0.62 if values else 0.75  # of a cell, in inches
     axis = plt.subplots(figsize=(1.6 + width * longest, 0.6 * len(lines)))[1]
     for height, (name, texts) in enumerate(lines.items()):
-        for place, text in enumerate(texts):
+        for position, text in enumerate(texts):
             colour = "#DDDDDD" if text is None else "white"
             if values:
-                colour = plt.get_cmap("Blues")(0.6 * values[name][place] / highest)
-            axis.add_patch(plt.Rectangle((place, height), 1, 0.8, fc=colour, ec="#555555", lw=0.8))
+                colour = plt.get_cmap("Blues")(0.6 * values[name][position] / highest)
+            axis.add_patch(
+                plt.Rectangle((position, height), 1, 0.8, fc=colour, ec="#555555", lw=0.8)
+            )
             if text is not None:
-                axis.text(place + 0.5, height + 0.4, text, ha="center", va="center")
+                axis.text(position + 0.5, height + 0.4, text, ha="center", va="center")
     axis.set_yticks([height + 0.4 for height in range(len(lines))], list(lines))
     axis.tick_params(length=0)
     axis.set(xlim=(0, longest), ylim=(len(lines), -0.1), xticks=[])
@@ -281,9 +283,9 @@ def ablation_chart(rows):
     units = ("nats per token", "BLEU")
     for axis, key, title, unit in zip(axes, ("dev_loss", "beam"), titles, units):
         axis.axvspan(min(rows[0][key]), max(rows[0][key]), color="#DDDDDD")
-        for place, row in enumerate(rows):
-            colour = COLOURS["train"] if place else "black"
-            heights = place + np.linspace(-0.12, 0.12, len(row[key]))  # so that no dot hides one
+        for position, row in enumerate(rows):
+            colour = COLOURS["train"] if position else "black"
+            heights = position + np.linspace(-0.12, 0.12, len(row[key]))  # so that no dot hides one
             axis.plot(row[key], heights, "o", color=colour, alpha=0.7)
         axis.set(title=title, xlabel=unit)
         axis.grid(axis="y", color="#EEEEEE")

@@ -80,10 +80,10 @@ def blocked_masks(ids, play, played, masked=()):
     """
     src_mask = padding_mask(ids).expand(-1, -1, ids.shape[1], -1)
     cross_mask = padding_mask(ids)
-    places = {"play": ids == play, "object": ids == played}
-    queries = {"play": places["play"], "others": ~places["play"] & ~places["object"]}
+    positions = {"play": ids == play, "object": ids == played}
+    queries = {"play": positions["play"], "others": ~positions["play"] & ~positions["object"]}
     for who, whom in masked:
-        keys = places[whom][:, None, None, :]
+        keys = positions[whom][:, None, None, :]
         if who == "decoder":
             cross_mask = cross_mask & ~keys
         else:
@@ -220,7 +220,7 @@ def verb_guesses(translator, thing):
     """
     sentence = f"We play {thing} every day."
     (text,) = translator.translate([sentence])
-    before = text[: next(place for place, sign in enumerate(text) if sign in "踢打下弹拉玩")]
+    before = text[: next(index for index, sign in enumerate(text) if sign in "踢打下弹拉玩")]
     return before, likeliest(translator, sentence, before)
 
 

@@ -178,7 +178,7 @@ def tree_figure(tree, winner, greedy_way, penalised):
 
     `tree`: for each step (total, tokens), the likeliest first. `penalised(total, length)`: a score.
     """
-    places = {(): (0, 0)}
+    positions = {(): (0, 0)}
     axis = plt.subplots(figsize=(10, 4.2))[1]
     for step, column in enumerate(tree, start=1):
         for row, (total, tokens) in enumerate(column):
@@ -187,16 +187,16 @@ def tree_figure(tree, winner, greedy_way, penalised):
                 colour = COLOURS["dev"]
             if tokens == winner[: len(tokens)]:
                 colour = COLOURS["right"]
-            places[tuple(tokens)] = (step, -row)
+            positions[tuple(tokens)] = (step, -row)
             label = f"{tokens[-1]}\n{total:.1f}"
             if tokens[-1] == "<eos>":
                 label = f"end {total:.1f}\nscore\n{penalised(total, step):.2f}"
             line = dict(color="#888888" if colour == "#DDDDDD" else colour, linewidth=2, zorder=0)
-            axis.plot(*zip(places[tuple(tokens[:-1])], (step, -row)), **line)
+            axis.plot(*zip(positions[tuple(tokens[:-1])], (step, -row)), **line)
             box = {"fc": colour, "ec": "none", "boxstyle": "round"}
             axis.text(step, -row, label, ha="center", va="center", fontsize=10, bbox=box)
     axis.text(0, 0, "begin", ha="center", va="center", bbox={"fc": "white", "boxstyle": "round"})
-    deepest = min(row for _, row in places.values())
+    deepest = min(row for _, row in positions.values())
     axis.set(xlim=(-0.5, len(tree) + 0.6), ylim=(deepest - 0.6, 0.6), xlabel="step", yticks=[])
     axis.set_xticks(range(1, len(tree) + 1))
     axis.spines["left"].set_visible(False)

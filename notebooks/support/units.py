@@ -27,21 +27,23 @@ def decoder_units(translator, pairs):
             batch = Batch.collate(items[start : start + 64])
             real = batch.tgt_in != PAD
             model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
-    places = [(target.decode(row[:place]), token) for row in ids for place, token in enumerate(row)]
-    return places, [torch.cat(kept) for kept in values.values()]
+    positions = [
+        (target.decode(row[:position]), token) for row in ids for position, token in enumerate(row)
+    ]
+    return positions, [torch.cat(activations) for activations in values.values()]
 
 
-def strongest_texts(translator, pairs, places, values, count):
+def strongest_texts(translator, pairs, positions, values, count):
     """The pairs of texts in which a unit is largest, each with its values there.
 
     `values` (places,) of that unit. Returns {source text: (target tokens read, values)}.
     """
-    number = torch.tensor([not text for text, _ in places]).cumsum(dim=0) - 1  # of the pair
+    number = torch.tensor([not text for text, _ in positions]).cumsum(dim=0) - 1  # of the pair
     peaks = torch.stack([values[number == row].max() for row in range(len(pairs))])
     rows = {}
     for row in peaks.topk(count).indices.tolist():
         inside = (number == row).nonzero().flatten().tolist()
-        written = [translator.target.vocabulary.name(places[place][1]) for place in inside]
+        written = [translator.target.vocabulary.name(positions[index][1]) for index in inside]
         rows[pairs[row][0]] = (["<bos>", *written[:-1]], values[inside].tolist())
     return rows
 
@@ -59,14 +61,14 @@ def raised_tokens(translator, layer, count):
     return (model.generator.projection.weight @ weighted).topk(count, dim=0).indices
 
 
-def equally_active(values, places, units):
+def equally_active(values, positions, units):
     """As many other units, each of the same layer and about as large at these places in the mean.
 
     `values` are those of `decoder_units`; `units` and the result are (layer from 1, number) each.
     """
     others = []
     for layer, number in units:
-        means = values[layer - 1][places].mean(dim=0)
+        means = values[layer - 1][positions].mean(dim=0)
         distances = (means - means[number]).abs()
         taken = [unit for at, unit in (*units, *others) if at == layer]
         distances[taken] = torch.inf
@@ -86,6 +88,6 @@ def switched_off(translator, units):
 
 def probability_of(translator, token, english, chinese):
     """The probability of a target token where a translation has it for the first time."""
-    place = chinese.index(token)
-    log_probs, ids = token_log_probs(translator, english, chinese[: place + 1])
-    return log_probs[place, ids[place]].exp().item()
+    position = chinese.index(token)
+    log_probs, ids = token_log_probs(translator, english, chinese[: position + 1])
+    return log_probs[position, ids[position]].exp().item()

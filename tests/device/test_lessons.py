@@ -84,9 +84,9 @@ def run(path, folder):
     begin = f"FEWER = {FEWER}\nfrom device import simulated\nsimulated.compute_on({DEVICE!r})"
     begin += KEEP
     notebook.cells.insert(0, nbformat.v4.new_code_cell(begin))
-    place = {"metadata": {"path": course / "notebooks"}}
+    resources = {"metadata": {"path": course / "notebooks"}}
     paths = os.pathsep.join([str(course), str(course / "tests")])
-    client = NotebookClient(notebook, timeout=600, resources=place)
+    client = NotebookClient(notebook, timeout=600, resources=resources)
     client.execute(env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"})
 
 

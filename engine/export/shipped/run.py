@@ -31,8 +31,8 @@ class Model:
         folder = Path(folder or __file__).resolve()
         folder = folder if folder.is_dir() else folder.parent
         self.settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        for name, wanted in self.settings["files"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != wanted:
+        for name, digest in self.settings["files"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
                 raise ValueError(f"{folder / name}: is not as it was written. Take a whole copy")
         files = (str(folder / f"{side}.json") for side in ("source", "target"))
         self.source, self.target = map(Tokenizer.from_file, files)
@@ -105,8 +105,8 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 2
     except Exception as error:  # a damaged folder: told in one line
-        told = f"{type(error).__name__}: {error}".replace("\n", " ")
-        print(f"error: {told}. If the folder is not whole, export it again", file=sys.stderr)
+        message = f"{type(error).__name__}: {error}".replace("\n", " ")
+        print(f"error: {message}. If the folder is not whole, export it again", file=sys.stderr)
         return 2
     return 0
 
