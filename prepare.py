@@ -15,7 +15,7 @@ from engine.corpus.prepare import FOLDER, SETTINGS, prepare
 from engine.errors import end_at_signals, run_command
 from engine.options import parse_command
 from engine.run_config import RunConfig
-from engine.run_folder import RunFolder
+from engine.run_folder import RunFolder, check_start
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class PrepareCommand:
 def prepare_command(argv):
     """Parses, prepares, and prints where the result is."""
     command = parse_command(PrepareCommand, argv, "prepare.py", preset="small", used=SETTINGS)
+    if command.start:
+        check_start(command.start, command.settings)
     tokenizers = RunFolder(command.start).tokenizers() if command.start else None
     folder = prepare(command.data, command.settings, tokenizers=tokenizers)
     print(f"prepared in {folder}")

@@ -148,18 +148,18 @@ def read_tensors(path):
         raise InputError(f"{path}: not readable, cut short? ({error})") from None
 
 
-def check_like(path, tensors, wanted):
-    """Raises InputError unless a file's tensors are finite, in names, shapes, kinds as `wanted`."""
-    for name in sorted(tensors.keys() | wanted.keys()):
+def check_like(path, tensors, expected):
+    """Raises InputError unless a file's tensors are finite, of names and shapes as expected."""
+    for name in sorted(tensors.keys() | expected.keys()):
         stored, shape = (
-            tuple(side[name].shape) if name in side else "missing" for side in (tensors, wanted)
+            tuple(side[name].shape) if name in side else "missing" for side in (tensors, expected)
         )
         if stored != shape:
             mismatch = f"{name} is {stored} in the file, {shape} in the model"
             if names := edited_names():
                 mismatch += f" (edited were {', '.join(names)})"
             raise InputError(f"{path}: does not match config.json: {mismatch}")
-        fits = tensors[name].is_floating_point() == wanted[name].is_floating_point()
+        fits = tensors[name].is_floating_point() == expected[name].is_floating_point()
         if not (fits and tensors[name].isfinite().all()):
             hint = "Take a whole copy of it, or train again"
             raise InputError(f"{path}: {name} holds NaN, infinity or integers. {hint}")
@@ -205,17 +205,17 @@ def weights_of(model):
     return {**dict(model.named_parameters()), **buffers}
 
 
-def load_weights(model, path, wanted=None):
+def load_weights(model, path, expected=None):
     """Fills the model from a file of its `weights_of`.
 
-    Raises InputError when it was made for something else than `wanted`, a digest of `made_for`.
+    Raises InputError when it was made for something else than `expected`, a digest of `made_for`.
     """
     weights = weights_of(model)
     tensors = read_tensors(path)
     check_like(path, tensors, weights)
     with safetensors.safe_open(path, "pt") as file:
         recorded = (file.metadata() or {}).get("made_for")
-    if wanted and recorded != wanted:
+    if expected and recorded != expected:
         message = "was made for other settings or vocabularies than those beside it"
         raise InputError(f"{path}: {message}. Take a whole copy of the run, or train again")
     with torch.no_grad():

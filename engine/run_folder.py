@@ -22,7 +22,7 @@ from engine.definitions import code_digest, edited_names, lessons
 from engine.errors import InputError
 from engine.files import read_form
 from engine.fused_attention import use_fused_attention
-from engine.model_files import check_size, load_tokenizer, load_weights, made_for
+from engine.model_files import MEANING, check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
 from engine.run_log import read_log
 from notebooks.data_preparation import BOS, EOS, padding_mask
@@ -131,3 +131,17 @@ class RunFolder:
                 hint = f"Edited were {', '.join(names)}: take that back, or train again"
             raise InputError(f"{path}: gives no numbers. {hint}")
         return config, source, target, model
+
+
+def check_start(start, config):
+    """Raises InputError where the weights of the run `start` would mean something else.
+
+    `config` may differ from that run's in what changes no weight's shape or meaning.
+    """
+    before = RunFolder(start).read_config()
+    for name in MEANING:
+        old = getattr(before, name)
+        new = getattr(config, name)
+        if old != new:
+            hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
+            raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")

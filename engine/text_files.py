@@ -40,7 +40,8 @@ def damaged(path, error):
     return InputError(f"{path}: cut short or damaged ({first_line}). Fetch or write it again")
 
 
-PART_OF = re.compile(r"-\d+-of-(\d+)\.")  # train-00000-of-00002.tsv
+# train-00000-of-00002.tsv, and train-00000-of-00002-a1b2c3.parquet
+PART_OF = re.compile(r"(.*)-(\d+)-of-(\d+)[-.]")
 
 
 def split_files(folder, split, extension):
@@ -50,11 +51,21 @@ def split_files(folder, split, extension):
         kind = "a file" if folder.is_file() else "no such folder"
         raise InputError(f"{folder}: {kind}. Give a folder that holds train.tsv and dev.tsv")
     files = [*folder.glob(f"{split}.{extension}"), *folder.glob(f"{split}-*.{extension}")]
-    parts = [int(match[1]) for file in files if (match := PART_OF.search(file.name))]
-    if parts and len(parts) != max(parts):
-        missing = f"{len(parts)} of the {max(parts)} parts of {split} are there"
-        raise InputError(f"{folder}: {missing}. Fetch the others, or name what is there otherwise")
+    check_parts(folder, files)
     return sorted(files)
+
+
+def check_parts(folder, files):
+    """Raises InputError where a part of a file in parts is missing, or is there twice."""
+    parts = {}
+    for match in filter(None, (PART_OF.match(file.name) for file in files)):
+        name, number, count = match.groups()
+        parts.setdefault((name, int(count)), []).append(int(number))
+    for (name, count), numbers in parts.items():
+        if len(numbers) != count or len(set(numbers)) != count:
+            present = f"{len(set(numbers))} of the {count} parts of {name} are there"
+            hint = "Have each once, or name what is there otherwise"
+            raise InputError(f"{folder}: {present}, in {len(numbers)} files. {hint}")
 
 
 def strip_pair(pair):

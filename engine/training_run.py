@@ -16,11 +16,11 @@ from engine.definitions import TRAINING, are_ours, edited_names
 from engine.errors import InputError
 from engine.fast_forms import eager, use_fast_forms
 from engine.loading import batches_in_order, endless_batches, seed_step
-from engine.model_files import MEANING, load_weights, made_for
+from engine.model_files import load_weights, made_for
 from engine.pretrained import tell_edited
 from engine.processes import processes, wrap_ddp
 from engine.run_config import OURS
-from engine.run_folder import RunFolder
+from engine.run_folder import RunFolder, check_start
 from engine.session import TrainingSession, check_place
 from engine.translator import Translator
 from engine.wrapped_loss import WrappedLoss
@@ -42,6 +42,8 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
     sentences of dev. Returns all records.
     """
     check_place(Path(run))
+    if start:
+        check_start(start, config)
     known = RunFolder(start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load_data(data, config, known)
     check_vocabularies(config, len(source), len(target))
@@ -90,19 +92,10 @@ def tell(data, config, tokenizers, train_set, dev_set, model):
 
 
 def take_weights(model, start, run, config, source, target):
-    """Fills a new model from another run. Raises InputError where it does not fit, or is this one.
-
-    `config` may differ from that run's in what changes no weight's shape or meaning.
-    """
+    """Fills a new model from another run. Raises InputError if it does not fit, or is this one."""
     if os.path.realpath(start) == os.path.realpath(run):
         raise InputError(f"{run}: --start is this run itself. Give the new run another --run")
     before = RunFolder(start).read_config()
-    for name in MEANING:
-        old = getattr(before, name)
-        new = getattr(config, name)
-        if old != new:
-            hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
-            raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")
     for name, new in asdict(config).items():
         old = getattr(before, name)
         if name not in OURS and old != new and processes().is_main_process:

@@ -250,7 +250,10 @@ DAMAGED = "cut short or damaged"
         ({"train.en.gz": GZ}, "train.en.gz: its other half train.zh.gz is missing"),
         ({"train.json": ARRAY}, "61 of 62 lines hold no pair. Each line is a JSON object"),
         ({"train-1.tsv": GOOD, "train-2.tsv": b""}, "train-2.tsv: the file is empty"),
-        ({"train-0-of-3.tsv": GOOD}, "1 of the 3 parts of train are there. Fetch the others, or"),
+        ({"train-0-of-3.tsv": GOOD}, "1 of the 3 parts of train are there, in 1 files. Have each"),
+        ({"train-0-of-2-a1b2.jsonl": b""}, "1 of the 2 parts of train are there, in 1 files. Have"),
+        ({"train-0-of-2.tsv": GOOD, "train-b-1-of-2.tsv": GOOD}, "1 of the 2 parts of train-b are"),
+        ({"train-1-of-2-a.tsv": GOOD, "train-1-of-2-b.tsv": GOOD}, "train are there, in 2 files."),
         ({"train.tsv": b"English\tzh\n" + GOOD}, "train.tsv, line 1: names the columns. Leave it"),
         ({"train.tsv": GOOD, "train.tsv.gz": GZ}, "there as .tsv and as .tsv.gz. Keep one of them"),
         ({"train.tsv.zst": GOOD}, "holds no train.tsv, .jsonl, .json, or train.en with train.zh"),
@@ -350,8 +353,8 @@ def test_what_is_dropped(src, tgt, pair, reason):
     config = replace(WORDS, src=src, tgt=tgt)
     row = read_json_pair(json.dumps({src: pair[0], tgt: pair[1]}), config)
     assert judge(row, True, config)[0] == reason
-    kept = reason != STEPS[0]
-    assert judge(row, False, config) == ((None, pair) if kept else (reason, ("", "")))
+    is_used = reason != STEPS[0]
+    assert judge(row, False, config) == ((None, pair) if is_used else (reason, ("", "")))
 
 
 def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeypatch, capsys):
@@ -478,12 +481,15 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     signs = [chr(number) for number in numbers]
     # about 40 signs each, some of them Chinese
     texts = ["".join(signs[start::1700]) for start in range(1700)]
-    rows = [("One and two and three and four and five and six.", text) for text in texts]
+    source = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen a b"
+    rows = [(source, text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": [("Two.", "二。")]}, "tsv")
     config = replace(WORDS, min_freq=1, max_vocab_size=100_000)
     _, target, train, _ = load_prepared(prepare(tmp_path, config, tmp_path / "out"))
     assert len(target) > 1 << 16
     assert [target.decode(tgt) for _, tgt in train] == texts
+    with pytest.raises(InputError, match="4 and 4 tokens are too small"):
+        prepare(tmp_path, replace(config, min_freq=10**6), tmp_path / "out")
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut short", "a bit flipped"])

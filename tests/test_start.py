@@ -46,15 +46,15 @@ def test_vocabularies_and_weights_are_those_of_the_other_run(
     output = capsys.readouterr().out
     config, source, target, model = RunFolder(finished_run).load()
     dev_set = load_data(other_data, CONFIG, (source, target))[3]
-    wanted = mean_loss(model, dev_set, config)
-    assert f"dev loss before the first step {wanted:.3f}\n" in output
+    expected = mean_loss(model, dev_set, config)
+    assert f"dev loss before the first step {expected:.3f}\n" in output
     rows = source.encode_batch([text for text, _ in read_split(other_data, "train", CONFIG)])
     share = sum(row.count(1) for row in rows) / sum(map(len, rows))
     assert share > 0.05 and f"unknown to it are {share:.1%} of the source tokens" in output
     assert unknown_share([[1, 3], [2, 1, 5, 5, 3]]) == 0.5
     assert vocabularies(tmp_path / "new") == vocabularies(finished_run)
     assert {path: path.read_bytes() for path in finished_run.rglob("*") if path.is_file()} == before
-    assert read_records(tmp_path / "new")[-1]["dev_loss"] < wanted
+    assert read_records(tmp_path / "new")[-1]["dev_loss"] < expected
 
 
 def test_a_run_that_was_stopped_goes_on(finished_run, other_data, tmp_path):
@@ -79,6 +79,12 @@ def test_settings_that_change_weights_are_refused(finished_run, other_data, tmp_
     assert not (tmp_path / "new").exists()
 
 
+def test_data_for_a_start_are_prepared_in_its_languages_only(finished_run, other_data, capsys):
+    command = ["--start", str(finished_run), "--data", str(other_data), "--src", "de"]
+    assert prepare.main(command) == 2
+    assert "its src is en, not de. Leave --src out" in capsys.readouterr().err
+
+
 def test_a_start_that_was_trained_again_is_told_so(finished_run, other_data, tmp_path):
     start, run = shutil.copytree(finished_run, tmp_path / "start"), tmp_path / "run"
     run_training(other_data, CONFIG, run, start=start)
@@ -95,8 +101,8 @@ def test_a_run_does_not_start_with_itself(finished_run, other_data):
 def test_settings_come_from_the_other_run(finished_run):
     start = ["--start", str(finished_run)]
     command = parse_command(TrainCommand, [*start, "--steps", "7"], "train.py", "small")
-    wanted = replace(RunFolder(finished_run).read_config(), steps=7, dtype="auto")
-    assert command.settings == wanted
+    expected = replace(RunFolder(finished_run).read_config(), steps=7, dtype="auto")
+    assert command.settings == expected
     with pytest.raises(InputError, match="leave --config out"):
         parse_command(TrainCommand, [*start, "--config", "tiny"], "train.py", "small")
 
@@ -139,7 +145,7 @@ def test_a_run_begun_with_other_weights_is_another_run(finished_run, other_data,
     change_tensors(other, lambda tensor: tensor + 1)
     run_training(other_data, CONFIG, run, start=finished_run)
     run_training(other_data, CONFIG, run, start=shutil.copytree(finished_run, tmp_path / "same"))
-    with pytest.raises(InputError, match="missing. Is the folder a complete run"):
+    with pytest.raises(InputError, match="none: no such run folder"):
         run_training(other_data, CONFIG, tmp_path / "new", start=tmp_path / "none")
     for start in (other, None):
         with pytest.raises(InputError, match="was begun with the weights .*, not (/|random)"):

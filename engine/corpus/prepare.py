@@ -28,7 +28,7 @@ import numpy as np
 from filelock import FileLock
 from tqdm import tqdm
 
-from engine.checks import check_kept
+from engine.checks import check_kept, check_vocabularies
 from engine.corpus.cleaning import (
     DUPLICATE,
     EMPTY,
@@ -86,7 +86,7 @@ def clean_split(path, data, split, config, held_out):
     seen = set()
     counts = Counter()
     with (
-        open(path, "w", encoding="utf-8", newline="\n") as kept,
+        open(path, "w", encoding="utf-8", newline="\n") as output,
         progress("reading", "line") as bar,
     ):
         for file in files:
@@ -103,7 +103,7 @@ def clean_split(path, data, split, config, held_out):
                         reason = LEAK
                     seen.add(number)
                 if reason is None:
-                    kept.write("\t".join(pair) + "\n")
+                    output.write("\t".join(pair) + "\n")
                 counts[reason] += 1
                 bar.update()
             here = counts - before
@@ -192,6 +192,7 @@ def fill(folder, work, data, config, tokenizers):
         check_kept(data, split, count, config)
         report[split] |= {TOKENS: stay[split] - count, "kept": count}
         report["contents"][split] = digest(sorted(result.iterdir()))
+    check_vocabularies(config, *map(len, tokenizers))
     return report
 
 
@@ -245,7 +246,7 @@ def print_report(data, report):
     for name in report["train"]:
         print(f"{name:21}" + "".join(f"{report[split][name]:>12,}" for split in splits))
     lines = report["train"]["lines"]
-    kept = report["train"]["kept"]
-    if kept < lines / 2:
-        message = f"only {kept:,} of {lines:,} lines of train are kept: the table says why"
+    pairs = report["train"]["kept"]
+    if pairs < lines / 2:
+        message = f"only {pairs:,} of {lines:,} lines of train are kept: the table says why"
         print(f"{data}: {message}", file=sys.stderr)
