@@ -82,12 +82,16 @@ bench: .venv/bench  ## speed against other programs, as ratios, some minutes: ru
 .PHONY: check model test-device notebooks schedules ablation fuzz versions pages wheels chinese student grade
 ##@ Teach
 OUT ?= student
-student: $(if $(LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
-	$(BIN)/python tools/student.py "$(OUT)" $(if $(LANGUAGE),--language $(LANGUAGE))
+unexport OUT LANGUAGE ONLY
+student: export RAW := $(value OUT)
+student: export RAW_LANGUAGE := $(value LANGUAGE)
+student: $(if $(value LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
+	$(BIN)/python tools/student.py $(if $(value LANGUAGE),--language "$$RAW_LANGUAGE") -- "$$RAW"
 
 COPIES ?= copies/*/
+grade: export RAW := $(value ONLY)
 grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all lessons or ONLY="03 04"; FOLDER/notebooks holds a copy's notebooks
-	$(BIN)/python tools/grade.py $(COPIES) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python tools/grade.py $(COPIES) $(if $(value ONLY),--only $$RAW)
 
 pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1
 	$(BIN)/python tools/pages.py $(if $(filter 1 yes true,$(SOLUTIONS)),--solutions)

@@ -28,8 +28,7 @@ CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def test_no_catalogue_differs_in_what_must_be_alike():
-    languages = sorted(path.name for path in catalogue.FOLDER.iterdir())
-    assert languages == ["zh_CN"]
+    assert catalogue.languages() == ["zh_CN"]
     assert catalogue.check("zh_CN") == ([], [])  # nothing wrong, nothing empty, nothing fuzzy
     assert sum(len(catalogue.messages(name)) for name in catalogue.sources().values()) > 500
 
@@ -217,8 +216,8 @@ def test_a_changed_block_is_looked_over_and_nothing_is_lost(course):
     assert shown.count(catalogue.UNTRANSLATED) == 2  # the English, marked
     (course / "page.md").write_text("# Quite another\n", encoding="utf-8")
     catalogue.update("xx")
-    kept = {entry.msgid: entry.obsolete for entry in catalogue.read("xx", "page")}
-    assert kept["# One"]
+    obsolete = {entry.msgid: entry.obsolete for entry in catalogue.read("xx", "page")}
+    assert obsolete["# One"]
     (course / "page.md").write_text("# One\n", encoding="utf-8")
     assert catalogue.update("xx") == (0, 0)  # it is back, and so is its translation
 
@@ -334,24 +333,24 @@ def test_what_a_stopped_call_has_written_is_no_edit(chinese, tmp_path):
 
 
 def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
-    place = tmp_path / "ming"
-    student.write_copy(place, partial(catalogue.in_language, "zh_CN"))
-    readme = (place / "README.md").read_text(encoding="utf-8")
+    copy = tmp_path / "ming"
+    student.write_copy(copy, partial(catalogue.in_language, "zh_CN"))
+    readme = (copy / "README.md").read_text(encoding="utf-8")
     assert re.search("[\u4e00-\u9fff]{5}", readme) and "README.zh.md" not in readme
-    for path in sorted((place / "notebooks").glob("[0-9]*.ipynb")):
+    for path in sorted((copy / "notebooks").glob("[0-9]*.ipynb")):
         assert "参考答案</summary>" not in path.read_text(encoding="utf-8"), path.name
         if path.stem != "05_layer_norm":
             path.unlink()
     exercise = grading.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
-    path = place / "notebooks" / "05_layer_norm.ipynb"
+    path = copy / "notebooks" / "05_layer_norm.ipynb"
     notebook = nbformat.read(path, as_version=4)
     first, second = grading.tagged(notebook.cells, "exercise")
-    grade.main([str(place), "--only", "05"])
+    grade.main([str(copy), "--only", "05"])
     assert "2 not filled yet" in capsys.readouterr().out  # its docstrings are Chinese
     first.source = exercise.solution
     second.source = second.source.replace("raise NotImplementedError", "return 7")
     nbformat.write(notebook, path)
-    grade.main([str(place), "--only", "05"])
+    grade.main([str(copy), "--only", "05"])
     message = capsys.readouterr().out
     assert re.search(r"05_layer_norm.*1.*right", message), message
     assert re.search(r"05_layer_norm.*2.*not yet.*[\u4e00-\u9fff]{4}", message), message
@@ -369,3 +368,25 @@ def test_a_solution_that_is_not_translated_begins_as_one():
     shown = catalogue.translated(text, {})
     assert shown.startswith("<details><summary>") and shown.endswith("\n\n</details>")
     assert shown.count(catalogue.UNTRANSLATED.strip()) == 2
+
+
+def test_the_words_of_the_page_are_those_of_all_languages(monkeypatch, tmp_path):
+    monkeypatch.setattr(catalogue, "FOLDER", tmp_path)
+    monkeypatch.setattr(catalogue, "translations", lambda language, name: {"next": language})
+    monkeypatch.setattr(catalogue, "own_words", lambda files: {"next"})
+    for language in ("fr", "zh_CN", "eo"):
+        (tmp_path / language).mkdir()
+        if language != "eo":  # whose terms are not there yet
+            (tmp_path / language / "terms.json").write_text("{}", encoding="utf-8")
+    _, words = catalogue.front_pages("eo").values()
+    assert json.loads(words) == {"fr": {"next": "fr"}, "zh": {"next": "zh_CN"}}
+
+
+def test_a_copy_is_written_into_the_home_folder_that_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(translated_copy, "write", lambda language, out: [])
+    assert translated_copy.main(["--out", "~/course"]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/course: ")
+    (tmp_path / "ming" / "notebooks").mkdir(parents=True)
+    options = grade.read_options(["~/ming", "--out", "~/grades.csv"])
+    assert options.folders == [tmp_path / "ming"] and options.out == tmp_path / "grades.csv"

@@ -189,7 +189,7 @@ def test_output_that_cannot_be_written_is_told_once(command):
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
-@pytest.mark.parametrize("target", ["translate", "train-large"])
+@pytest.mark.parametrize("target", ["translate", "train-large", "student"])
 @pytest.mark.parametrize(
     "text",
     ["I like `touch made`.", '"Yes," she said.', "It's $5.", "100 %", "$(shell touch made)",
@@ -200,12 +200,24 @@ def test_make_hands_what_it_is_given_on_as_it_is(target, text, tmp_path):
         (tmp_path / program).write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
         (tmp_path / program).chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
-    given = [f"{name}={text}" for name in ("TEXT", "DATA", "RUN")]
-    command = ["make", "-s", "-o", ".venv/ready", f"BIN={tmp_path}", *given, target]
+    given = [f"{name}={text}" for name in ("TEXT", "DATA", "RUN", "OUT", "LANGUAGE")]
+    command = [
+        "make",
+        "-s",
+        "-o",
+        ".venv/ready",
+        "-o",
+        ".venv/dev",
+        f"BIN={tmp_path}",
+        *given,
+        target,
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     arguments = done.stdout.split("\0")
     if target == "translate":
         assert arguments[-2] == text and arguments[arguments.index("--run") + 1] == text
+    elif target == "student":
+        assert arguments[1:-1] == ["--language", text, "--", text]
     else:
         assert arguments.count(text) == 3 and arguments[-2] == text, done.stderr
     assert not (tmp_path / "made").exists()

@@ -117,8 +117,8 @@ def messages(name):
     for version in versions:
         for number, part in enumerate(texts(name, version)):
             for block in part:
-                places = positions.setdefault(block, [])
-                places += [number] if number not in places else []
+                numbers = positions.setdefault(block, [])
+                numbers += [number] if number not in numbers else []
     if name.endswith(".ipynb"):
         for one in pictured(as_notebook(name, text)):
             positions.setdefault(one, [])
@@ -150,9 +150,9 @@ def pictured(notebook):
 
 def next_place(numbers, match):
     """The field {place} for a number, which matched, among those of its text, each used once."""
-    place = numbers.index(match[0])
-    numbers[place] = None
-    return f"{{{place}}}"
+    index = numbers.index(match[0])
+    numbers[index] = None
+    return f"{{{index}}}"
 
 
 def number_patterns(texts, words):
@@ -195,6 +195,11 @@ def read(language, name):
         raise InputError(f"{path}: no catalogue in UTF-8 ({error}). Is it damaged?") from None
     catalogue.wrapwidth = 0  # a line of the file is a line of the text
     return catalogue
+
+
+def languages():
+    """The languages of the course besides English: folders with a terms.json."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/terms.json"))
 
 
 def update(language):
@@ -321,14 +326,16 @@ def check(language):
 
 
 def front_pages(language):
-    """{path: text} of what is made of a catalogue and kept: README and words of a page."""
-    short = language.split("_")[0]
+    """{path: text} of what is made of catalogues and kept: README, and words of the page in all."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    words = {one: there for one, there in translations(language, "site").items()
-             if one in own_words(PAGE_FILES)}  # fmt: skip
-    compiled = json.dumps({short: words}, ensure_ascii=False, indent=1) + "\n"
+    ours = own_words(PAGE_FILES)
+    words = {}
+    for one in languages():
+        pairs = translations(one, "site").items()
+        words[one.split("_")[0]] = {text: there for text, there in pairs if text in ours}
+    compiled = json.dumps(words, ensure_ascii=False, indent=1) + "\n"
     return {
-        ROOT / f"README.{short}.md": in_language(language, "README.md", text),
+        ROOT / f"README.{language.split('_')[0]}.md": in_language(language, "README.md", text),
         ROOT / "engine" / "export" / "page" / "words.json": compiled,
     }
 

@@ -21,7 +21,7 @@ import grading
 from grading import NOTEBOOKS, answers, defined_elsewhere, exercises, not_importable, run_tasks
 
 from engine.errors import run_command
-from engine.files import write_whole
+from engine.files import at_home, write_whole
 from engine.plain_text import CONTROL
 
 # all but the last as `utils.check` says them
@@ -182,12 +182,13 @@ def read_options(arguments):
     meaning = "only these lessons, by their numbers"
     parser.add_argument("--only", nargs="+", choices=numbers, metavar="NN", help=meaning)
     options = parser.parse_args(arguments)
+    options.folders = list(map(at_home, options.folders))
     for folder in options.folders:
         if not (folder / "notebooks").is_dir():
             parser.error(f"{clean(folder)}: a copy's notebooks belong into FOLDER/notebooks")
     if len({folder.resolve() for folder in options.folders}) < len(options.folders):
         parser.error("a copy is given twice")
-    out = options.out
+    out = options.out = options.out and at_home(options.out)
     if out and (out.suffix not in (".csv", ".html") or not out.absolute().parent.is_dir()):
         parser.error(f"{out}: name a file that ends in .csv or .html, in a folder that exists")
     return options

@@ -42,8 +42,8 @@ def without_solutions(name, text):
                 f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
             )
     for cell in cells:
-        kept = ("tags", "jupyter")  # the latter says what is folded
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key in kept}
+        metadata_keys = ("tags", "jupyter")  # the latter says what is folded
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key in metadata_keys}
         if cell.cell_type == "code":
             cell.outputs = []
             cell.execution_count = None
@@ -80,7 +80,7 @@ def main(arguments=None):
     purpose = "Writes a student's copy of the course, without solutions and outputs."
     parser = argparse.ArgumentParser("student.py", description=purpose)
     parser.add_argument("out", nargs="?", type=Path, default="student", help="new folder; student")
-    languages = sorted(path.name for path in (ROOT / "translations").glob("*_*"))
+    languages = sorted(path.parent.name for path in ROOT.glob("translations/*/terms.json"))
     meaning = "of its prose, as zh_CN; if not given, English"
     parser.add_argument("--language", choices=languages, help=meaning)
     options = parser.parse_args(arguments)

@@ -17,12 +17,12 @@ import sys
 from pathlib import Path
 
 import nbformat
-from catalogue import FOLDER, ROOT, in_language
+from catalogue import ROOT, in_language, languages
 from copies import LEFT_OUT, OTHER_TEXT, changed, tracked_files
 from tidy import tidied
 
 from engine.errors import InputError, run_command
-from engine.files import file_digest, read_json, write_json, write_whole
+from engine.files import at_home, file_digest, read_json, write_json, write_whole
 
 WRITTEN = ".written.json"  # what a copy held when it was made, by which a reader's edits are known
 CHANGED = {
@@ -44,8 +44,8 @@ def write(language, out):
     Those are what a reader has changed since a copy was made there.
     """
     listed = out / WRITTEN
-    if not (FOLDER / language / "terms.json").is_file():
-        known = ", ".join(sorted(path.name for path in FOLDER.iterdir()))
+    if language not in languages():
+        known = ", ".join(languages())
         raise InputError(f"{language}: the course has no such language. Give one of: {known}")
     if out.exists() and not listed.exists():
         raise InputError(f"{out}: is there already, and no copy of the course. Give another folder")
@@ -55,7 +55,7 @@ def write(language, out):
         path = out / name
         content = content_of(language, name)
         digest = hashlib.sha256(content).hexdigest()
-        noted = written.get(name, "")
+        noted = str(written.get(name, ""))
         if path.exists():
             # like the new one: an earlier call wrote it and was stopped before it noted that
             if file_digest(path) not in (noted.removesuffix(EXECUTED), digest):
@@ -117,12 +117,13 @@ def main(arguments=None):
     meaning = "run its notebooks, 20 minutes, so that their pictures speak its language"
     parser.add_argument("--execute", action="store_true", help=meaning)
     given = parser.parse_args(arguments)
-    left = write(given.language, given.out)
-    print(f"{given.out}: the course in {given.language}. In it: make lab")
+    out = at_home(given.out)
+    left = write(given.language, out)
+    print(f"{out}: the course in {given.language}. In it: make lab")
     for name in left:
-        print(f"left as you have changed it: {given.out / name}")
+        print(f"left as you have changed it: {out / name}")
     if given.execute:
-        execute(given.out)
+        execute(out)
     return 0
 
 
