@@ -81,6 +81,8 @@ bench: .venv/bench  ## speed against other programs, as ratios, some minutes: ru
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
 .PHONY: check model test-device notebooks schedules ablation fuzz versions pages wheels chinese student grade
 ##@ Teach
+# $(call flag,NAME,OPTION): the option if NAME is 1 or yes; anything but that and no is an error
+flag = $(if $(filter 1 yes true,$(value $1)),$2,$(if $(filter-out 0 no false,$(value $1)),$(error $1: give 1, or leave it out)))
 OUT ?= student
 unexport OUT LANGUAGE ONLY
 student: export RAW := $(value OUT)
@@ -94,10 +96,10 @@ grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all les
 	$(BIN)/python tools/grade.py $(COPIES) $(if $(value ONLY),--only $$RAW)
 
 pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1
-	$(BIN)/python tools/pages.py $(if $(filter 1 yes true,$(SOLUTIONS)),--solutions)
+	$(BIN)/python tools/pages.py $(call flag,SOLUTIONS,--solutions)
 
 chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, in 20 minutes, by EXECUTE=1
-	$(BIN)/python tools/translated_copy.py $(if $(filter 1 yes true,$(EXECUTE)),--execute)
+	$(BIN)/python tools/translated_copy.py $(call flag,EXECUTE,--execute)
 
 wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt

@@ -204,6 +204,8 @@ def test_a_no_to_make_is_no(target, word):
         command = ["make", "-n", *f"{target}{value}".split()]
         printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
         assert (word in printed) == expected
+    done = subprocess.run(["make", "-n", *f"{target}maybe".split()], cwd=ROOT, capture_output=True)
+    assert done.returncode == 2 and b"give 1, or leave it out" in done.stderr
 
 
 def test_make_run_takes_no_data():
