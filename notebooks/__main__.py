@@ -31,20 +31,19 @@ def without_imports(name, source):
     """
     lines = source.split("\n")
     imports = set()
-    for number, node in enumerate(ast.parse(source).body):
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if node not in tree.body and of_ours(node):
+            raise Refused(f"{name}: `{ast.unparse(node)}` stands inside. Put it before the code")
+    for number, node in enumerate(tree.body):
         imported = isinstance(node, ast.Import | ast.ImportFrom)
         constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         docstring = number == 0 and constant
         if not imported and not docstring:
             continue
         instead = ""
-        module = getattr(node, "module", None) or node.names[0].name if imported else ""
-        if imported and (getattr(node, "level", 0) or module.partition(".")[0] == "notebooks"):
-            lesson = module.removeprefix("notebooks.")
-            if not isinstance(node, ast.ImportFrom) or not list(
-                FOLDER.glob(f"[0-9]*_{lesson}.ipynb")
-            ):
-                raise Refused(f"{name}: `{ast.unparse(node)}` is no lesson's code. Write it there")
+        if of_ours(node):
+            check_lesson(name, node)
             renamed = [f"{one.asname} = {one.name}" for one in node.names if one.asname]
             instead = "; ".join(renamed)
         elif imported:
@@ -56,6 +55,24 @@ def without_imports(name, source):
         lines[node.end_lineno - 1] = first + instead + last
         lines[node.lineno - 1 : node.end_lineno - 1] = [""] * (node.end_lineno - node.lineno)
     return "\n".join(line for line in lines if line not in MARKS).strip("\n"), imports
+
+
+def of_ours(node):
+    """Whether a statement imports from this folder, where the lessons are."""
+    if isinstance(node, ast.Import):
+        return any(alias.name.partition(".")[0] == "notebooks" for alias in node.names)
+    module = str(getattr(node, "module", None)).partition(".")[0]
+    return isinstance(node, ast.ImportFrom) and bool(node.level or module == "notebooks")
+
+
+def check_lesson(name, node):
+    """Raises Refused unless an import in the lesson `name` takes from one that comes before it."""
+    lesson = str(getattr(node, "module", None)).removeprefix("notebooks.")
+    lessons = [path.stem for path in FOLDER.glob(f"[0-9][0-9]_{lesson}.ipynb")]
+    if not isinstance(node, ast.ImportFrom) or not lessons:
+        raise Refused(f"{name}: `{ast.unparse(node)}` is no lesson's code. Write it there")
+    if lessons[0] >= name:
+        raise Refused(f"{name}: `{ast.unparse(node)}` is of {lessons[0]}, which comes later")
 
 
 def one_file():
@@ -125,5 +142,7 @@ if __name__ == "__main__":
     try:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as output:
             output.write(one_file())
-    except (Refused, NotebookError, OSError) as error:
+    except (Refused, NotebookError) as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(f"error: not written ({error.strerror}). Give another place")

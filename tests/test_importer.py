@@ -397,6 +397,8 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     assert "transformer.pt.best is missing" in refusal(*files)
     saved.write_bytes(b"no weights")
     assert "no training of this program" in refusal(*files, "--weights", saved)
+    absent = tmp_path / "none" / "x.pt"
+    assert "none: no such folder for the weights" in refusal(*files, "--weights", absent)
 
 
 @pytest.mark.parametrize(("argument", "status"), [("05", 2), ("--help", 0)])
@@ -414,6 +416,9 @@ def test_the_one_file_is_not_written_where_something_else_is_asked(argument, sta
         ("class A:\n    pass", "from .one import A", "# 06_two"),
         ("from notebooks.support import mine", "x = 1", "is no lesson's code. Write it there"),
         ("from __future__ import annotations", "import ast", "annotations\nimport ast"),
+        ("def f():\n    from notebooks.two import A", "A = 2", "A` stands inside. Put it before"),
+        ("if True:\n    import notebooks.two as t", "A = 2", "as t` stands inside. Put it before"),
+        ("from notebooks.two import A", "A = 2", "A` is of 06_two, which comes later"),
         ("print(4)\nx = 1", "y = 2", "print(4)"),
         ("a = [n for n in (1, 2)]", "b = {n for n in (3, 4)}", "b = {n"),
         (

@@ -125,6 +125,8 @@ def check_weights(path, config):
 
     Else the ids of its tokens mean others, or its weights have other shapes.
     """
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path.parent}: no such folder for the weights")
     if not path.exists():
         return
     try:
@@ -174,8 +176,10 @@ def main():
         return
     best = torch.load(best_of(given.weights), map_location=device, weights_only=True)  # noqa: F821
     model.load_state_dict(best)
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    for line in map(str.strip, sys.stdin):
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    for number, line in enumerate(map(str.strip, sys.stdin), start=1):
+        if re.search("[\udc80-\udcff]", line):  # what Python reads bad bytes as
+            sys.exit(f"error: line {number} is not UTF-8")
         ids = source.encode(line)[: config.max_length]
         if not ids:
             print()
