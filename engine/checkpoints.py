@@ -118,9 +118,9 @@ def check_schedule(model, optimizer, scheduler):
             raise InputError(f"{wrong}. Give it all parameters, or freeze: requires_grad_(False)")
     try:
         json.dumps(schedule(optimizer, scheduler))
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         wrong = f"a run cannot store the optimizer and the schedule of notebook 14 ({error})"
-        raise InputError(f"{wrong}. Give them functions and numbers") from None
+        raise InputError(f"{wrong}. Give both, of functions and numbers") from None
 
 
 def drop_old(folder, config, evaluated):

@@ -19,6 +19,7 @@ from engine import (
     run_folder,
     scoring,
     training_run,
+    wrapped_loss,
 )
 from engine.checkpoints import (
     Progress,
@@ -35,7 +36,7 @@ from engine.pretrained import BOX, tell_edited
 from engine.run_folder import RunFolder, search_digest
 from engine.scoring import made_with
 from engine.training_run import run_training
-from engine.wrapped_loss import forward_is_ours
+from engine.wrapped_loss import WrappedLoss, forward_is_ours
 from notebooks import label_smoothing
 from notebooks.data_preparation import (
     CharacterSegmenter,
@@ -46,6 +47,7 @@ from notebooks.data_preparation import (
 )
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.layer_norm import LayerNorm
+from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.training import train_step
@@ -137,6 +139,8 @@ def test_what_no_checkpoint_could_hold_is_refused_before_it_trains():
     scheduler.state_dict = lambda: {"rate": torch.ones(1)}
     with pytest.raises(InputError, match="cannot store the optimizer and the schedule"):
         check_schedule(model, optimizer, scheduler)
+    with pytest.raises(InputError, match="Give both, of functions and numbers"):
+        check_schedule(model, optimizer, None)
 
 
 def test_parameters_that_no_optimizer_trains_have_to_be_frozen():
@@ -346,6 +350,24 @@ def test_a_preset_whose_rate_has_no_effect_is_refused(monkeypatch, capsys):
         monkeypatch.setattr(module, "PRESETS", preset)
     assert train.main(["--config", "mine", "--run", "nowhere"]) == 2
     assert "preset mine of notebook 00 sets learning_rate" in capsys.readouterr().err
+
+
+def test_a_loop_that_counts_no_step_ends(small_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "train", lambda run, *_: list(run.batches()))
+    with pytest.raises(InputError, match="15's loop went .* made no step: run.add counts them"):
+        run_training(small_data, SHORT, tmp_path / "run")
+
+
+@pytest.mark.parametrize("edit", ["a class below", "layers for a projection"])
+def test_a_loss_of_parts_is_that_of_the_edited_class(monkeypatch, edit):
+    model = make_model(TINY, 30, 30)
+    if edit == "a class below":
+        monkeypatch.setattr(wrapped_loss, "BatchLoss", type("BatchLoss", (BatchLoss,), {}))
+        with pytest.raises(InputError, match="notebook 13: BatchLossInParts inherits"):
+            WrappedLoss(model, LabelSmoothing(0), TINY)
+    else:
+        model.generator.projection = nn.Sequential(model.generator.projection)
+        assert not forward_is_ours(model)
 
 
 def test_a_loop_that_ends_early_says_so(small_data, tmp_path, monkeypatch, capsys):
