@@ -262,6 +262,21 @@ def test_a_cell_without_tags_is_no_error():
     assert grading.tagged([cell], "check") == []
 
 
+@pytest.mark.parametrize("damage", [{"source": None}, {"metadata": {"tags": [4]}}, {"source": 5}])
+def test_a_damaged_cell_is_no_notebook(tmp_path, damage):
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, **damage}
+    notebook = {"cells": [{"source": "", **cell}], "metadata": {}, "nbformat": 4}
+    (tmp_path / "05.ipynb").write_text(json.dumps({**notebook, "nbformat_minor": 4}))
+    with pytest.raises(ValueError, match="cell 0 is damaged"):
+        grading.read_notebook(tmp_path / "05.ipynb")
+
+
+def test_every_copy_has_a_name_of_its_own(tmp_path):
+    twins = [tmp_path / name for name in ("a\x01", "a\x02", "b")]
+    assert [name.split()[0] for name in grade.names_of(twins)] == ["1", "2", "3"]
+    assert grade.names_of(twins[1:]) == ["a ", "b"]
+
+
 def test_untouched_and_odd_copies_make_a_table(original, tmp_path, capsys):
     """Nothing in a copy stops the class, or gives orders to the terminal."""
     odd = handed_in(original, tmp_path / "odd\x1b[2J", LAYER_NORM)

@@ -51,10 +51,9 @@ def grade(folder, notebooks=None):
     for path in notebooks or NOTEBOOKS:
         try:
             tasks, course = answers(place, path)
+            texts = list(verdicts(place, tasks, course, refused))
         except Exception as error:  # a copy's file may be anything
             texts = [f"not graded. {error}"] * len(exercises(path))
-        else:
-            texts = verdicts(place, tasks, course, refused)
         grades += [to_grade(path.stem, *numbered) for numbered in enumerate(texts, 1)]
     return grades
 
@@ -107,9 +106,15 @@ def print_table(name, grades):
 
 
 def names_of(folders):
-    """What copies are called: their folders' names, or their paths where two have one name."""
-    names = [clean(folder.resolve().name) for folder in folders]
-    return names if len(set(names)) == len(names) else list(map(clean, folders))
+    """What copies are called: their folders' names, or their paths where two have one name.
+
+    Numbers go before paths that differ only in what cannot be printed.
+    """
+    for names in ([folder.resolve().name for folder in folders], folders):
+        names = list(map(clean, names))
+        if len(set(names)) == len(names):
+            return names
+    return [f"{number} {name}" for number, name in enumerate(names, start=1)]
 
 
 def html_table(students):
@@ -189,7 +194,9 @@ def read_options(arguments):
     if len({folder.resolve() for folder in options.folders}) < len(options.folders):
         parser.error("a copy is given twice")
     out = options.out = options.out and at_home(options.out)
-    if out and (out.suffix not in (".csv", ".html") or not out.absolute().parent.is_dir()):
+    if out and (
+        out.is_dir() or out.suffix not in (".csv", ".html") or not out.absolute().parent.is_dir()
+    ):
         parser.error(f"{out}: name a file that ends in .csv or .html, in a folder that exists")
     return options
 

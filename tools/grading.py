@@ -74,8 +74,14 @@ def tagged(cells, tag):
 
 
 def read_notebook(path):
-    """A notebook of a copy, with a byte order mark or without."""
-    return nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
+    """A notebook of a copy, with a byte order mark or without. ValueError for a damaged cell."""
+    notebook = nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
+    for number, cell in enumerate(notebook.cells):
+        tags = cell.get("metadata", {}).get("tags") or ()
+        texts = (cell.get("source"), cell.get("cell_type"), *tags)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"cell {number} is damaged")
+    return notebook
 
 
 @cache
