@@ -449,6 +449,29 @@ def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
     expect(rows).to_have_count(len(EXAMPLES), timeout=20_000)
     expect(page.locator("#stage")).to_contain_text("The second: Trained for 1 steps")
     assert rows.first.locator("td").all_text_contents() == [VERBS, GREEDY, GREEDY]
+    (tmp_path / "back.js").write_text(file.replace('["en", "zh"]', '["zh", "en"]'), "utf-8")
+    page.set_input_files("input[type=file]", tmp_path / "back.js")
+    expect(page.locator("#alarm")).to_contain_text("back.js translates other languages")
+
+
+@pytest.mark.parametrize("damaged", ["{}", "null", "WHOLE"])
+def test_damaged_weights_are_told(visit, folder, tmp_path, damaged):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    whole = (folder / "weights.js").read_text(encoding="utf-8")
+    lacking = whole.replace('"encoder.norm.weight"', '"other"', 1)
+    text = lacking if damaged == "WHOLE" else f"const WEIGHTS = {damaged};"
+    (copy / "weights.js").write_text(text, encoding="utf-8")
+    page = visit((copy / "index.html").as_uri())
+    expect(page.locator("#stage")).to_contain_text("weights.js is damaged, or another version's")
+
+
+def test_a_sentence_that_is_cut_is_told_and_stays_in_the_other_language(opened):
+    page = opened(address=f"#words/{'We play chess. ' * 30}")
+    expect(page.locator("#alarm")).to_have_text("Read are the first 60 tokens.")
+    page.goto(page.url.split("#")[0] + "#words/We play chess.")
+    page.locator("#other").click()
+    expect(page.locator("#sentence")).to_have_value("We play chess.")
+    assert page.evaluate("location.search") == "?lang=zh"
 
 
 def each_scene(page):
@@ -570,8 +593,8 @@ def test_the_page_speaks_chinese_too(opened):
     before = viewer.locator(".share").all_text_contents()
     viewer.get_by_label("头", exact=True).select_option("3")
     assert viewer.locator(".share").all_text_contents() != before
-    page.get_by_role("link", name="English").click()
-    expect(page.locator("#stage h2")).to_have_text("Translated")
+    page.get_by_role("link", name="English").click()  # in the same part
+    expect(page.locator("#stage h2")).to_have_text("The encoder reads all words at once")
 
 
 def test_axe_finds_nothing_serious(opened):

@@ -92,6 +92,11 @@ class Model {
     return [...ids.slice(0, this.max_length), EOS];
   }
 
+  /** Whether a text is longer than the longest input. */
+  isCut(text) {
+    return this.segment(text).length > this.max_length;
+  }
+
   /** The text of these target ids. */
   text(ids) {
     const tokens = ids.filter((id) => id > EOS).map((id) => this.target[id]);

@@ -23,6 +23,7 @@ function show(stay = false) {
   $("back").disabled = views.length < 2;
   $("next").disabled = Boolean(view.last);
   if (view.say) say(view.say);
+  if (model.isCut(view.source.sentence)) say(_("Read are the first {} tokens.", model.max_length), true);
   remember(view.address ? view.address() : addressOf(PARTS[view.scene] ?? "translation", view.source.sentence));
 }
 
@@ -103,6 +104,14 @@ function pressed(event) {
 
 let model = null;
 
+/** A model that has translated one of its examples. Throws for weights that are not whole. */
+function tried(weights) {
+  const whole = new Model(weights);
+  if (!whole.segment(whole.examples[0]).length) throw new Error("no example");
+  whole.translate(whole.examples[0]);
+  return whole;
+}
+
 function start() {
   for (const node of document.querySelectorAll("[data-word]")) node.textContent = _(node.textContent);
   const chinese = new URLSearchParams(location.search).get("lang") === "zh";
@@ -112,12 +121,18 @@ function start() {
     href: chinese ? "?" : "?lang=zh",
     textContent: chinese ? "English" : "中文",
     lang: chinese ? "en" : "zh",
+    onclick: () => ($("other").hash = location.hash), // the same part, of the same sentence
   });
   if (typeof WEIGHTS === "undefined") {
     $("stage").textContent = _("The file weights.js is not beside this page: copy the whole folder.");
     return;
   }
-  model = new Model(WEIGHTS);
+  try {
+    model = tried(WEIGHTS);
+  } catch {
+    $("stage").textContent = _("The file weights.js is damaged, or another version's: write the page again.");
+    return;
+  }
   document.documentElement.dataset.ready = "";
   const [source, target] = model.languages;
   $("language").textContent = _("{} to {}", NAMES[source] || source, NAMES[target] || target);

@@ -5,7 +5,7 @@ let second = null; // the model that was dropped onto the page
 async function take(file, source) {
   let other = null;
   try {
-    other = new Model(JSON.parse((await file.text()).replace(/^const WEIGHTS = |;\s*$/g, "")));
+    other = tried(JSON.parse((await file.text()).replace(/^const WEIGHTS = |;\s*$/g, "")));
     if (Object.keys(model).some((setting) => !(setting in other))) throw new Error("an older version's");
   } catch {
     return say(
@@ -13,6 +13,8 @@ async function take(file, source) {
       true,
     );
   }
+  if (String(other.codes) !== String(model.codes))
+    return say(_("{} translates other languages than this page.", file.name), true);
   second = other;
   go(comparing(source));
 }
