@@ -467,7 +467,7 @@ def test_damaged_weights_are_told(visit, folder, tmp_path, damaged):
 
 def test_a_sentence_that_is_cut_is_told_and_stays_in_the_other_language(opened):
     page = opened(address=f"#words/{'We play chess. ' * 30}")
-    expect(page.locator("#alarm")).to_have_text("Read are the first 60 tokens.")
+    expect(page.locator("#alarm")).to_have_text("Only the first 60 tokens are read.")
     page.goto(page.url.split("#")[0] + "#words/We play chess.")
     page.locator("#other").click()
     expect(page.locator("#sentence")).to_have_value("We play chess.")

@@ -23,7 +23,7 @@ function show(stay = false) {
   $("back").disabled = views.length < 2;
   $("next").disabled = Boolean(view.last);
   if (view.say) say(view.say);
-  if (model.isCut(view.source.sentence)) say(_("Read are the first {} tokens.", model.max_length), true);
+  if (model.isCut(view.source.sentence)) say(_("Only the first {} tokens are read.", model.max_length), true);
   remember(view.address ? view.address() : addressOf(PARTS[view.scene] ?? "translation", view.source.sentence));
 }
 
