@@ -43,14 +43,17 @@ def your_version(names):
 
 
 def tell_edited(run):
-    """Says on stderr where the lessons are others than those that the weights were trained with."""
+    """Says on stderr where the lessons are others than those that the weights were trained with.
+
+    And which edits of them make no difference now.
+    """
+    edited = edited_names()
+    used = [name for name in edited if name not in TRAINING_ONLY]
+    if used and is_the_box(run):
+        print(your_version(used), file=sys.stderr)
+    if unused := [name for name in edited if name in TRAINING_ONLY]:
+        print(f"edited, and used in training only: {', '.join(unused)}", file=sys.stderr)
     if is_the_box(run):
-        edited = edited_names()
-        used = [name for name in edited if name not in TRAINING_ONLY]
-        if used:
-            print(your_version(used), file=sys.stderr)
-        if unused := [name for name in edited if name in TRAINING_ONLY]:
-            print(f"edited, and used in training only: {', '.join(unused)}", file=sys.stderr)
         return
     with suppress(InputError):  # none there: a stranger's folder
         if lessons_changed(read_json(Path(run) / "made.json"), "lessons"):

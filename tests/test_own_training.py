@@ -289,12 +289,14 @@ def test_an_alpha_that_was_chosen_for_weights_of_before_is_not_kept(
     assert "0.6 is used now and not kept" in capsys.readouterr().err
 
 
-def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, capsys):
+def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(pretrained, "edited_names", lambda: ["Batch", "LayerNorm"])
     tell_edited(BOX)
     message = capsys.readouterr().err
     assert "your version of LayerNorm is used" in message
     assert "used in training only: Batch" in message
+    tell_edited(tmp_path)  # a run of one's own: the first is no news
+    assert capsys.readouterr().err == "edited, and used in training only: Batch\n"
 
 
 def test_complex_and_single_numbers_of_an_edited_class_are_stored(

@@ -182,6 +182,15 @@ def test_an_edited_class_is_refused(monkeypatch, tmp_path, capsys, finished_run)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_edited_mask_of_padding_is_refused(pairs, monkeypatch):
+    """It makes no difference to a sentence alone, as the page's engine reads it."""
+    translator = random_translator(pairs[-60:], max_length=12, tie_embeddings="none")
+    everywhere = lambda ids: torch.ones_like(ids, dtype=bool)[:, None, None, :]  # noqa: E731
+    monkeypatch.setattr("notebooks.transformer.padding_mask", everywhere)
+    with pytest.raises(InputError, match="text of .* perhaps|perhaps .*text of"):
+        compare(translator, describe(translator), [english for english, _ in pairs[-60:-52]])
+
+
 @pytest.fixture(scope="module")
 def operate():
     """A function that calls one of page_operations.js with the model in the box."""

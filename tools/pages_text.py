@@ -59,6 +59,7 @@ class Renderer(IPythonRenderer):
 
     def printed(self, text):
         """What a cell printed; lines are not wrapped where two or more have a gap inside."""
+        text = re.sub(r"\x1b\[[\d;]*m", "", text)  # a terminal's colours
         columns = len(re.findall(r"^.*\S {2,}\S", text, re.MULTILINE)) > 1
         look = "output aligned" if columns else "output"
         return Markup(f'<pre class="{look}">{html.escape(text.rstrip(), quote=False)}</pre>')

@@ -9,9 +9,9 @@ of the length instead of Wu et al.'s penalty and stops by another rule.
 import torch
 
 from engine.errors import InputError
-from engine.export.proof import compared_rows, refuse_replaced
+from engine.export.proof import compared_rows, refuse_replaced, tensors_of
 from engine.export.tokenizer_files import names
-from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch
+from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
 
 LONGEST = 1023  # tokens of an input, and EOS
@@ -115,10 +115,10 @@ def compare(model, sides, folder):
 
 def compare_rows(model, sides, translator, rows):
     """`compare` for some pairs of rows of ids."""
-    batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS]) for src, tgt in rows])
-    logits = model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    given, tgt_out = tensors_of(rows)
+    logits = model(*given)
     logits[..., :EOS] = -torch.inf
-    ours = logits.log_softmax(dim=-1).gather(2, batch.tgt_out[:, :, None])[..., 0]
+    ours = logits.log_softmax(dim=-1).gather(2, tgt_out[:, :, None])[..., 0]
     src, tgt = (
         [[side[number] for number in row] for row in part] for side, part in zip(sides, zip(*rows))
     )

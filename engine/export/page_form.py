@@ -15,7 +15,13 @@ import torch
 
 from engine.attention_maps import attention_maps
 from engine.errors import InputError, ending_at_once, what_to_do
-from engine.export.proof import LONG, compared_rows, made_up_sentences, refuse_replaced
+from engine.export.proof import (
+    LONG,
+    compared_rows,
+    made_up_sentences,
+    refuse_replaced,
+    tensors_of,
+)
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
 from engine.files import fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
@@ -24,9 +30,7 @@ from engine.plain_text import APOSTROPHE, CLOSING, INVISIBLE, OPENING
 from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator, quotes_of
 from notebooks.data_preparation import (
-    BOS,
     EOS,
-    Batch,
     CharacterSegmenter,
     SubwordSegmenter,
     WordSegmenter,
@@ -266,8 +270,7 @@ def computed(engine, name, *given):
 @torch.inference_mode()
 def last_logits(model, src, tgt):
     """The logits behind a row of target ids, those of EOS and all tokens: a list."""
-    batch = Batch.collate([([*src, EOS], [BOS, *tgt, EOS])])
-    return model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, -1, EOS:].tolist()
+    return model(*tensors_of([(src, tgt)])[0])[0, -1, EOS:].tolist()
 
 
 def differs(where):
@@ -282,11 +285,11 @@ def reference_results(translator, sentence):
     model = translator.model
     ids = translator.encode(sentence)
     (written,) = greedy_search(model, torch.tensor([ids]), translator.config.max_length)
-    batch = Batch.collate([(ids, [BOS, *written])])
-    parts = batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask
+    parts, _ = tensors_of([(ids[:-1], written[:-1])])
     maps = attention_maps(model, *parts)
     results = {"ids": ids, "written": written}
-    (results["text"],) = translator.translate([sentence], beam_size=1)
+    padding = f"{sentence} {sentence}"  # beside it the sentence is padded
+    results["text"], _ = translator.translate([sentence, padding], beam_size=1)
     results["beam"] = None
     if len(ids) <= LONG:
         (results["beam"],) = translator.translate([sentence], beam_size=4)

@@ -8,7 +8,14 @@ import sys
 from engine.definitions import edited_names, replaced_names
 from engine.errors import InputError
 from engine.plain_text import one_line
-from notebooks.data_preparation import SPECIAL_TOKENS
+from notebooks.data_preparation import (
+    BOS,
+    EOS,
+    SPECIAL_TOKENS,
+    causal_mask,
+    pad_rows,
+    padding_mask,
+)
 
 SENTENCES = 40
 LONG = 20  # tokens
@@ -51,6 +58,18 @@ def compared_rows(sizes, width):
     count = math.ceil(max(map(len, sides)) / width) if edited_names() else 8
     ranges = [range(row * width, (row + 1) * width) for row in range(count)]
     return [[[ids[index % len(ids)] for index in row] for ids in sides] for row in ranges]
+
+
+def tensors_of(rows):
+    """Pairs of rows of ids as a model reads them, and what it should write.
+
+    (src, tgt_in, src_mask, tgt_mask), tgt_out: by hand, since lesson 01's Batch is training's.
+    """
+    src = pad_rows([[*src, EOS] for src, _ in rows])
+    tgt_in = pad_rows([[BOS, *tgt] for _, tgt in rows])
+    tgt_out = pad_rows([[*tgt, EOS] for _, tgt in rows])
+    tgt_mask = padding_mask(tgt_in) & causal_mask(tgt_in.shape[1])
+    return (src, tgt_in, padding_mask(src), tgt_mask), tgt_out
 
 
 def prove(translator, folder, beam_sizes):
