@@ -250,9 +250,10 @@ def lesson_digests():
     }
 
 
-def lessons_changed(made, name):
-    """Whether a run, by its made.json, was begun with other lessons of these `lesson_digests`."""
-    return made.get(name) not in (None, lesson_digests()[name])
+def lessons_changed(made, *names):
+    """Whether a run, by its made.json, was begun with others: of these `lesson_digests`, or any."""
+    digests = lesson_digests()
+    return any(made.get(name) not in (None, digests[name]) for name in names or digests)
 
 
 def lessons(numbers=("",)):

@@ -137,7 +137,7 @@ class TrainingSession:
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
-        if self.writes and any(lessons_changed(made, name) for name in lesson_digests()):
+        if self.writes and lessons_changed(made):
             hint = "it goes on with them as they are now; --restart begins anew"
             print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
         if made.get("start_sha256") != self.start["start_sha256"]:

@@ -34,7 +34,8 @@ def without_imports(name, source):
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if node not in tree.body and of_ours(node):
-            raise Refused(f"{name}: `{ast.unparse(node)}` stands inside. Put it before the code")
+            where = "stands inside other code. Put it at the top"
+            raise Refused(f"{name}: `{ast.unparse(node)}` {where}")
     for number, node in enumerate(tree.body):
         imported = isinstance(node, ast.Import | ast.ImportFrom)
         constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -123,7 +123,7 @@ def data_of(given, config):
 def check_weights(path, config):
     """Raises ValueError unless the files at `path` are missing, or a training with these settings.
 
-    Else the ids of its tokens mean others, or its weights have other shapes.
+    With other data an id means another token, and other sizes do not fit.
     """
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path.parent}: no such folder for the weights")
