@@ -9,6 +9,9 @@ STARTED := $(shell date +%s)
 help:  ## list the commands
 	@awk -F ':[^#]*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:[^#]*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
 
+# $(call flag,NAME,OPTION): the option if NAME is 1 or yes; anything but that and no is an error
+flag = $(if $(filter 1 yes true,$(value $1)),$2,$(if $(filter-out 0 no false,$(value $1)),$(error $1: give 1, or leave it out)))
+
 ##@ Learn
 TEXT ?= He plays the violin.
 # neither make nor the shell expands what is given: quotes, $ and ` are text
@@ -26,9 +29,9 @@ translator: .venv/page  ## write the folder translator: a page with the finished
 
 ##@ Train
 OTHERS := $(filter command,$(origin DATA) $(origin RUN))
-run: .venv/ready  ## train the preset `small` on data_small, then translate and score the test set
+run: .venv/ready  ## train the preset `small` on data_small, anew by RESTART=1, then translate and score the test set
 	$(if $(OTHERS),$(error make run takes neither DATA nor RUN. Type: python train.py --data FOLDER --run FOLDER))
-	$(BIN)/python train.py --data data_small --config small --run runs/small
+	$(BIN)/python train.py --data data_small --config small --run runs/small $(call flag,RESTART,--restart)
 	$(BIN)/python translate.py --run runs/small --score data_small --split test
 
 DATA ?= data_large
@@ -81,8 +84,6 @@ bench: .venv/bench  ## speed against other programs, as ratios, some minutes: ru
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
 .PHONY: check model test-device notebooks schedules ablation fuzz versions pages wheels chinese student grade
 ##@ Teach
-# $(call flag,NAME,OPTION): the option if NAME is 1 or yes; anything but that and no is an error
-flag = $(if $(filter 1 yes true,$(value $1)),$2,$(if $(filter-out 0 no false,$(value $1)),$(error $1: give 1, or leave it out)))
 OUT ?= student
 unexport OUT LANGUAGE ONLY
 student: export RAW := $(value OUT)
