@@ -81,7 +81,9 @@ def train_with(command):
     records = run_training(command.data, command.settings, run.path, *options)
     evaluated = [record for record in records if "dev_loss" in record]
     if processes().is_main_process and evaluated:
-        best = min(evaluated, key=lambda record: record["dev_loss"])
+        best_loss = run.progress().best_loss  # since the lessons have changed last
+        best = [record for record in evaluated if record["dev_loss"] == best_loss] or evaluated
+        best = min(best, key=lambda record: record["dev_loss"])
         summary = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
         word = "finished" if run.is_finished() else "stopped"
         print(f"{run.path}: {word} at step {records[-1]['step']}; {summary}")

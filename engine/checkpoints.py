@@ -9,7 +9,7 @@ from math import inf
 import torch
 
 from engine.checks import check_fields
-from engine.definitions import code_digest, lessons
+from engine.definitions import lessons_changed
 from engine.errors import InputError
 from engine.files import read_form, read_json, write_json
 from engine.model_files import load_weights, read_tensors, weights_of, write_tensors
@@ -31,6 +31,11 @@ class Progress:
 
     def __post_init__(self):
         check_fields(self)
+
+    def forget_best(self):
+        """What was best was another model's, or is measured otherwise now."""
+        self.best_loss = inf
+        self.stale = 0
 
     def judge(self, dev_loss, config):
         """Notes an evaluation: whether it is the best so far, and whether the run ends with it."""
@@ -63,8 +68,11 @@ def at_evaluations(folder, evaluated):
     return [one for one in find_checkpoints(folder) if step_of(one) in evaluated]
 
 
-def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
-    """Writes one more into `folder` under a temporary name that is renamed at the end."""
+def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for, digests):
+    """Writes one more into `folder` under a temporary name that is renamed at the end.
+
+    `digests` are `lesson_digests` of the code that it was computed with.
+    """
     whole = folder / f"step-{progress.step}"
     if whole.exists():  # the step ended with an evaluation, and then the run was stopped
         return
@@ -74,7 +82,7 @@ def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for):
     temporary.mkdir(parents=True)
     write_tensors(temporary / "model.safetensors", weights_of(model), made_for=made_for)
     write_tensors(temporary / "optimizer.safetensors", moments(optimizer))
-    write_json(temporary / "schedule.json", schedule(optimizer, scheduler))
+    write_json(temporary / "schedule.json", digests | schedule(optimizer, scheduler))
     write_json(temporary / "state.json", asdict(progress))
     temporary.rename(whole)
 
@@ -95,12 +103,11 @@ def moments(optimizer):
 
 
 def schedule(optimizer, scheduler):
-    """What the next steps depend on besides `moments`, and a digest of the lesson that made it.
+    """What the next steps depend on besides `moments`.
 
     A scheduler may move more of a group than its learning rate, as OneCycleLR does.
     """
     return {
-        "lesson": code_digest(*lessons(["14"])),
         "scheduler": scheduler.state_dict(),
         "groups": optimizer.state_dict()["param_groups"],
     }
@@ -131,11 +138,15 @@ def drop_old(folder, config, evaluated):
             shutil.rmtree(old.rename(old.with_name(old.name + ".tmp")))
 
 
-def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
-    """Fills model, optimizer and scheduler. Returns its Progress."""
+def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for, digests):
+    """Fills model, optimizer and scheduler. Returns its Progress, and whether lessons have changed.
+
+    `digests` are `lesson_digests` of the code that goes on. Raises InputError if its optimizer is
+    another: the state of one means nothing to the other.
+    """
     load_weights(model, checkpoint / "model.safetensors", made_for)
     stored = read_json(checkpoint / "schedule.json")
-    if stored.get("lesson") != schedule(optimizer, scheduler)["lesson"]:
+    if stored.get("lesson") != digests["lesson"]:
         wrong = "notebook 14 has changed since the run was begun"
         raise InputError(f"{checkpoint}: {wrong}. Take that back, or begin anew with --restart")
     try:
@@ -149,7 +160,7 @@ def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for):
     if progress.step != step_of(checkpoint):
         wrong = f"is of step {progress.step}. Delete {checkpoint}"
         raise InputError(f"{checkpoint}/state.json: {wrong}")
-    return progress
+    return progress, lessons_changed(stored, digests)
 
 
 def load_moments(path, optimizer):

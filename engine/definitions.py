@@ -48,15 +48,18 @@ def definitions(path):
     tree = ast.parse(notebook_source(path))
     number = path.name[:2]
     digests = {}
+    texts = {}
     other = []
     for node in tree.body:
-        digests |= dict.fromkeys(defined_names(node), short_digest(defined_text(node)))
+        for name in defined_names(node):  # all that a name was defined as: the last one counts
+            texts.setdefault(name, []).append(defined_text(node))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("notebooks."):
             for alias in node.names:
                 name = f"{alias.asname or alias.name}, imported by lesson {number}"
                 digests[name] = short_digest(f"{node.module}.{alias.name}")
         elif is_other(node):
             other.append(ast.unparse(node))
+    digests |= {name: short_digest("\n".join(codes)) for name, codes in texts.items()}
     other += own_modules(path).values()
     if other:
         digests[OTHER + number] = short_digest("\n".join(other))
@@ -64,7 +67,10 @@ def definitions(path):
 
 
 def notebook_source(path):
-    """The code of a notebook's export cells."""
+    """The code of a notebook's export cells: as it was imported, whatever was saved since."""
+    module = sys.modules.get(f"notebooks.{path.stem[3:]}")
+    if getattr(module, "__file__", None) == str(path):
+        return "".join(linecache.getlines(str(path)))
     return source_of_version(path, file_digest(path) if path.exists() else None)
 
 
@@ -242,18 +248,21 @@ def is_setting(node):
 
 
 def lesson_digests():
-    """What made.json says of the lessons that translate, and of those that only training uses."""
+    """Of the lessons that translate, of those that only training uses, and of the optimizer's.
+
+    made.json and a checkpoint's schedule.json hold them.
+    """
     training = [number for number in TRAINING if number not in TRANSLATING]
     return {
         "lessons": code_digest(*lessons(TRANSLATING)),
         "training_lessons": code_digest(*lessons(training)),
+        "lesson": code_digest(*lessons(["14"])),
     }
 
 
-def lessons_changed(made, *names):
-    """Whether a run, by its made.json, was begun with others: of these `lesson_digests`, or any."""
-    digests = lesson_digests()
-    return any(made.get(name) not in (None, digests[name]) for name in names or digests)
+def lessons_changed(stored, digests):
+    """Whether `lesson_digests` that are stored with something else are others than these."""
+    return any(stored.get(name) not in (None, digest) for name, digest in digests.items())
 
 
 def lessons(numbers=("",)):

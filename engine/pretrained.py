@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from engine.definitions import edited_names, lessons_changed
+from engine.definitions import edited_names, lesson_digests, lessons_changed
 from engine.errors import InputError
 from engine.files import read_json
 from engine.run_folder import BOX, RunFolder, is_the_box
@@ -56,6 +56,7 @@ def tell_edited(run):
     if is_the_box(run):
         return
     with suppress(InputError):  # none there: a stranger's folder
-        if lessons_changed(read_json(Path(run) / "made.json"), "lessons"):
-            changed = "the lessons have changed since it was begun, and are used as they are now"
+        now = {"lessons": lesson_digests()["lessons"]}
+        if lessons_changed(read_json(Path(run) / "made.json"), now):
+            changed = "the lessons have changed since it was trained, and are used as they are now"
             print(f"{run}: {changed}", file=sys.stderr)

@@ -76,6 +76,11 @@ class RunFolder:
         """The folders of its complete checkpoints, oldest first."""
         return find_checkpoints(self.path / "checkpoints")
 
+    def progress(self):
+        """That of its newest checkpoint; Progress() if it has none."""
+        newest = self.checkpoints()[-1:]
+        return read_form(newest[0] / "state.json", Progress, whole=True) if newest else Progress()
+
     def read_log(self):
         """The records of its log."""
         return read_log(self.path / "log.jsonl")
@@ -84,8 +89,8 @@ class RunFolder:
         """Whether it was trained to its end: by its newest checkpoint, or else by its log."""
         if not (self.path / "model.safetensors").exists():
             return False
-        if newest := self.checkpoints()[-1:]:
-            return read_form(newest[0] / "state.json", Progress, whole=True).finished
+        if self.checkpoints():
+            return self.progress().finished
         last = self.read_config().steps
         return any(record["step"] == last for record in self.read_log())
 

@@ -73,6 +73,7 @@ class TrainingSession:
         self.position = (0, 0)
         self.writes = processes().is_main_process
         self.made_for = made_for(config, source, target)
+        self.digests = lesson_digests()
         self.held = ExitStack()
         self.asked = []
         self.bar = tqdm(disable=True)
@@ -123,7 +124,7 @@ class TrainingSession:
         if (path / "model.safetensors").exists() or self.folder.checkpoints():
             hint = "Put it back, or begin anew with --restart"
             raise InputError(f"{path}: holds weights, and its config.json is missing. {hint}")
-        write_json(path / "made.json", what_makes_it() | self.start)
+        write_json(path / "made.json", what_makes_it() | self.digests | self.start)
         for side, tokenizer in zip(("src", "tgt"), self.tokenizers):
             save_tokenizer(tokenizer, path / f"vocabulary.{side}.json")
         settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
@@ -137,9 +138,6 @@ class TrainingSession:
             new["dtype"] = old["dtype"]
         changed = [f"{name} {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]
         made = read_json(self.folder.path / "made.json")
-        if self.writes and lessons_changed(made):
-            hint = "it goes on with them as they are now; --restart begins anew"
-            print(f"{self.folder.path}: the lessons have changed since it was begun, {hint}")
         if made.get("start_sha256") != self.start["start_sha256"]:
             weights = [one.get("start") or "random ones" for one in (made, self.start)]
             changed.append(f"the weights {weights[0]}, not {weights[1]} as they are now")
@@ -166,7 +164,10 @@ class TrainingSession:
         here = self.folder.checkpoints() if self.writes else []
         if step := all_reduce_max(step_of(here[-1]) if here else 0):
             newest = self.shared(self.checkpoints / f"step-{step}")
-            self.progress = checkpoints.load_checkpoint(newest, *self.parts, self.made_for)
+            more = self.made_for, self.digests
+            self.progress, changed = checkpoints.load_checkpoint(newest, *self.parts, *more)
+            if all_reduce_max(changed):
+                self.go_on_with_other_lessons()
         elif self.writes and weights.exists() and not self.checkpoints.exists():
             lost = "has weights and no checkpoint to go on from"
             raise InputError(f"{path}: {lost}. --restart begins anew")
@@ -181,10 +182,17 @@ class TrainingSession:
             raise InputError(f"{weights}: missing, though the run is finished. {hint}")
         if self.progress.finished and self.writes:
             print(f"{path}: is finished already; --restart begins anew")
-        if self.writes and not self.progress.finished:  # with these it goes on
-            made = read_json(path / "made.json")
-            write_json(path / "made.json", {**made, **lesson_digests()})
         self.log_file.go_on(self.progress, self.writes)
+
+    def go_on_with_other_lessons(self):
+        """Says so. A run that is not finished looks for its best weights anew."""
+        hint = "Train again with --restart, make run with RESTART=1"
+        if not self.progress.finished:
+            self.progress.forget_best()
+            hint = "It goes on with them, its best weights are sought anew; --restart begins anew"
+        if self.writes:
+            since = f"the lessons have changed since step {self.progress.step}"
+            print(f"{self.folder.path}: {since}. {hint}")
 
     # while it trains
 
@@ -252,6 +260,9 @@ class TrainingSession:
                 weights = checkpoints.average(self.checkpoints, self.config, weights, evaluated)
             path = self.folder.path / "model.safetensors"
             write_tensors(path, weights, dtype=self.config.dtype, made_for=self.made_for)
+            made = read_json(self.folder.path / "made.json")
+            if lessons_changed(made, self.digests):  # the code that these weights belong to
+                write_json(self.folder.path / "made.json", made | self.digests)
             # a length penalty that was chosen for other weights
             (self.folder.path / "search.json").unlink(missing_ok=True)
 
@@ -267,7 +278,8 @@ class TrainingSession:
         progress.loss = float(log.loss)
         progress.tokens = float(log.tokens)
         if self.writes:
-            checkpoints.save_checkpoint(self.checkpoints, *self.parts, progress, self.made_for)
+            more = progress, self.made_for, self.digests
+            checkpoints.save_checkpoint(self.checkpoints, *self.parts, *more)
             checkpoints.drop_old(self.checkpoints, self.config, self.evaluated())
         wait_for_all()  # for the first one, until it is written
         log.pause()
@@ -344,7 +356,6 @@ def what_makes_it():
         "command": words,
         "time": now(),
         "commit": commit or None,
-        **lesson_digests(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),

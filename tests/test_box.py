@@ -244,3 +244,31 @@ def test_what_people_type_first_is_mostly_translated():
 def test_the_first_five_minutes(typed, chinese):
     """With capitals or without, with a full stop or without."""
     assert load_pretrained().translate([typed]) == [chinese]
+
+
+def test_a_run_does_not_depend_on_what_is_saved_into_lessons_meanwhile(course, small_data):
+    """Neither a half-typed line nor an edit of 14: its checkpoints are of the code that it runs."""
+    code = """if True:
+        import sys
+        from pathlib import Path
+        import train
+        from engine.session import TrainingSession
+        save = TrainingSession.save
+
+        def edit_and_save(self):
+            for path in Path("notebooks").glob("1[46]_*.ipynb"):
+                text = path.read_text(encoding="utf-8")
+                edited = text.replace("0.98)", "0.5)") if path.name < "16" else text[:999]
+                path.write_text(edited, encoding="utf-8")
+            save(self)
+
+        TrainingSession.save = edit_and_save
+        sys.exit(train.main(sys.argv[1:]))
+    """
+    digest = "from engine.definitions import *; print(lesson_digests()['lesson'])"
+    before = run_python("-c", digest, cwd=course, PYTHONPATH=str(course)).stdout
+    options = ["--data", str(small_data), "--config", "tiny", "--steps", "4", "--eval-steps", "2"]
+    done = run_python("-c", code, *options, "--run", "run", cwd=course, PYTHONPATH=str(course))
+    assert done.returncode == 0, done.stderr
+    stored = json.loads((course / "run" / "checkpoints" / "step-4" / "schedule.json").read_text())
+    assert stored["lesson"] == before.strip()

@@ -117,7 +117,7 @@ def test_exports_and_trainings_that_go_on_say_that_lessons_were_edited(
     monkeypatch.setattr(pretrained, "lessons_changed", lambda *_: True)
     config = replace(TINY, steps=2, eval_steps=2, warmup_steps=1, batch_tokens=200)
     run_training(small_data, config, tmp_path / "run", start=finished_run)
-    assert "the lessons have changed since it was begun" in capsys.readouterr().err
+    assert "the lessons have changed since it was trained" in capsys.readouterr().err
 
 
 def test_one_vocabulary_of_subwords_is_cut_by_lesson_01s_make_segmenter(monkeypatch):
@@ -280,6 +280,15 @@ def test_a_batch_whose_rows_share_a_mask_is_split():
     shared = batch._replace(tgt_mask=batch.tgt_mask[:1])
     assert [len(part.src) for part in wrapped_loss.split_rows(shared, 3)] == [2, 2]
     assert [len(part.tgt_mask) for part in wrapped_loss.split_rows(shared, 3)] == [1, 1]
+
+
+def test_a_name_that_is_defined_twice_is_an_edit(course):
+    """Whichever comes last: a class that was put before the course's own has no effect."""
+    (one, _), twice = (
+        definitions.definitions(course(f"{before}\nALPHA = 0.6", {})).values()
+        for before in ("OTHER = 1", "ALPHA = 0.1")
+    )
+    assert one not in twice
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ import train
 import translate
 from engine import loading, training_run
 from engine.checkpoints import Progress, save_checkpoint
+from engine.definitions import lesson_digests
 from engine.errors import InputError, Stopped
 from engine.loading import seed_step
 from engine.model_files import read_tensors
@@ -389,7 +390,7 @@ def test_a_finished_run_is_left_as_it_is(small_data, finished_run, capsys):
     before = times()
     arguments = ["--data", str(small_data), "--config", "tiny", "--run", str(finished_run)]
     assert train.main(arguments) == 0
-    assert "is finished already" in capsys.readouterr().out
+    assert "is finished already; --restart begins anew" in capsys.readouterr().out
     assert times() == before
 
 
@@ -462,9 +463,9 @@ def test_a_checkpoint_that_is_there_is_never_touched(straight, tmp_path):
     optimizer, scheduler = make_optimizer(model, TINY)
     before = (folder / "step-8" / "state.json").stat().st_mtime_ns
     (folder / "step-3.tmp").mkdir()
-    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=8), "")
+    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=8), "", {})
     assert (folder / "step-8" / "state.json").stat().st_mtime_ns == before
-    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=20), "")
+    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=20), "", {})
     assert {path.name for path in folder.iterdir()} == {"step-6", "step-8", "step-20"}
 
 
@@ -490,14 +491,44 @@ def test_the_log_as_a_picture(finished_run, tmp_path, capsys):
     assert len(errors) == 4 and all(line.startswith("error: ") for line in errors)
 
 
-def test_a_run_that_goes_on_with_other_lessons_says_so(small_data, finished_run, tmp_path, capsys):
+OTHER = {"lessons": "of last week"}
+
+
+def test_a_finished_run_of_other_lessons_says_so(small_data, finished_run, tmp_path, capsys):
     run = shutil.copytree(finished_run, tmp_path / "run")
-    made = json.loads((run / "made.json").read_text())
-    (run / "made.json").write_text(json.dumps(made | {"lessons": "of last week"}))
+    for path in (run / "made.json", run / "checkpoints" / "step-40" / "schedule.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | OTHER))
     assert translate.main(["--run", str(run), "--beam-size", "1", "One."]) == 0
-    assert "lessons have changed since it was begun" in capsys.readouterr().err
+    assert "lessons have changed since it was trained" in capsys.readouterr().err
     run_training(small_data, RunConfig.preset("tiny"), run)
-    assert "the lessons have changed since it was begun" in capsys.readouterr().out
+    assert "changed since step 40. Train again with --restart" in capsys.readouterr().out
+
+
+def test_a_run_that_goes_on_with_other_lessons_looks_for_its_best_anew(
+    small_data, tmp_path, monkeypatch, capsys
+):
+    """Its weights, and what it says of them, are those of the new lessons, even if worse."""
+    run = tmp_path / "run"
+    options = ["--data", str(small_data), "--config", "tiny", "--run", str(run)]
+    with monkeypatch.context() as old:
+        old.setattr("engine.session.lesson_digests", lambda: lesson_digests() | OTHER)
+        old.setattr(training_run, "mean_loss", lambda *_: 0.5)
+        signal_before(old, signal.SIGTERM, 30)
+        assert train.main(options) == 128 + signal.SIGTERM
+    made = run / "made.json"
+    assert json.loads(made.read_text())["lessons"] == OTHER["lessons"]
+    weights = (run / "model.safetensors").read_bytes()
+    with monkeypatch.context() as between:  # stopped before it has weights of its own
+        signal_before(between, signal.SIGTERM, 35)
+        assert train.main(options) == 128 + signal.SIGTERM
+    assert json.loads(made.read_text())["lessons"] == OTHER["lessons"]
+    capsys.readouterr()
+    assert train.main(options) == 0
+    printed = capsys.readouterr().out
+    last = read_records(run)[-1]["dev_loss"]
+    assert last > 0.5 and f"best dev loss {last:.3f} nats a token at step 40" in printed
+    assert json.loads(made.read_text())["lessons"] == lesson_digests()["lessons"]
+    assert (run / "model.safetensors").read_bytes() != weights
 
 
 def test_a_run_says_what_made_it(finished_run):
