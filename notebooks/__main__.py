@@ -6,10 +6,11 @@ begin with `#| one-file` go only there: a training loop in one piece (lesson 15)
 
 import argparse
 import ast
+import builtins
 import re
 import sys
 
-from notebooks import EXPORT, FOLDER, NotebookError, export_cells
+from notebooks import EXPORT, FOLDER, NotebookError, explain_syntax_error, export_cells
 
 MARKS = (EXPORT, "#| one-file")
 # in which other names live than outside
@@ -35,6 +36,9 @@ def without_imports(name, source):
     for node in ast.walk(tree):
         if node not in tree.body and of_ours(node):
             where = "stands inside other code. Put it at the top"
+            raise Refused(f"{name}: `{ast.unparse(node)}` {where}")
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            where = "may give a name of another lesson anew. Import what you need"
             raise Refused(f"{name}: `{ast.unparse(node)}` {where}")
     for number, node in enumerate(tree.body):
         imported = isinstance(node, ast.Import | ast.ImportFrom)
@@ -76,13 +80,20 @@ def check_lesson(name, node):
         raise Refused(f"{name}: `{ast.unparse(node)}` is of {lessons[0]}, which comes later")
 
 
+def lesson_source(path):
+    """The code of a lesson's cells. Raises Refused, naming the cell, if it is no Python."""
+    cells = export_cells(path, MARKS)
+    try:
+        ast.parse("\n\n".join(source for _, source in cells))
+    except SyntaxError as error:
+        raise Refused(explain_syntax_error(error, path, cells).msg) from None
+    return "\n\n\n".join(source for _, source in cells)
+
+
 def one_file():
     """The text of the file: its docstring, all imports, the lessons in order, the program."""
     lessons = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    sources = {
-        path.stem: "\n\n\n".join(source for _, source in export_cells(path, MARKS))
-        for path in lessons
-    }
+    sources = {path.stem: lesson_source(path) for path in lessons}
     program = (FOLDER / "support" / "program.py").read_text(encoding="utf-8")
     texts = []
     imports = set()
@@ -90,6 +101,7 @@ def one_file():
     for name, source in [*sources.items(), ("program", program)]:
         text, needed = without_imports(name, source)
         for other in assigned(ast.parse(text).body):
+            check_builtin(other, f"defined in {name}")
             if defined.setdefault(other, name) != name:
                 raise Refused(f"{other} is defined in {defined[other]} and in {name}. Rename one")
         texts.append(f"# {name}\n\n{text}\n")
@@ -114,6 +126,12 @@ def assigned(nodes):
     return names
 
 
+def check_builtin(name, where):
+    """Raises Refused for one of Python's own: all lessons would use the new one."""
+    if hasattr(builtins, name):
+        raise Refused(f"{name}, {where}, is a name of Python's own. Rename it")
+
+
 def check_imports(imports, defined):
     """Raises Refused if a name that is imported means something else elsewhere."""
     meanings = {}
@@ -124,6 +142,7 @@ def check_imports(imports, defined):
             whole = module or alias.asname
             imported = alias.name if whole else alias.name.partition(".")[0]  # `import a.b` binds a
             name = alias.asname or imported
+            check_builtin(name, f"imported by `{line}`")
             meaning = f"{module}{imported}"
             if name in defined:
                 raise Refused(f"{name} is defined in {defined[name]}, and imported. Rename one")

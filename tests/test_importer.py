@@ -357,6 +357,7 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     stopped = run_python("-I", early, *command[2:], "--weights", saved, cwd=tmp_path)
     assert "ZeroDivisionError" in stopped.stderr
     resumed = run_python(*command, "--weights", saved, cwd=tmp_path)
+    assert "this program was edited since that training began" in resumed.stderr
     printed = (stopped.stdout + resumed.stdout).splitlines()
     without_speed = [[line.rpartition(",")[0] for line in lines] for lines in (printed, log)]
     assert without_speed[0] == without_speed[1]
@@ -426,6 +427,11 @@ def test_the_one_file_is_not_written_where_something_else_is_asked(argument, sta
             "from time import time",
             "time is imported as time.time and as time. Rename one",
         ),
+        ("x = (", "y = 2", "'(' was never closed: 05_one.ipynb, cell 0 ('x = ('), line 2 of the"),
+        ("%time 3", "y = 2", "a magic or shell command cannot stand in an export cell: 05_one"),
+        ("def max(a, b): ...", "y = 2", "max, defined in 05_one, is a name of Python's own"),
+        ("from numpy import sum", "y = 2", "sum, imported by `from numpy import sum`, is a name"),
+        ("from numpy import *", "y = 2", "import *` may give a name of another lesson anew"),
         ("import re", "import regex as re", "re is imported as re and as regex. Rename one"),
         ("import os.path", "import os\nimport numpy as np", "import os.path"),
         ("import numpy", "numpy = 1", "numpy is defined in 06_two, and imported. Rename one"),

@@ -42,6 +42,7 @@ class Settings(Config):
 
     eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
     made_from: str = ""  # digest of the data, the vocabularies, and the shapes of the weights
+    program: str = ""  # digest of the program that the training was begun with
 
 
 def whole_number(text, lowest=1):
@@ -121,24 +122,37 @@ def data_of(given, config):
 
 
 def check_weights(path, config):
-    """Raises ValueError unless the files at `path` are missing, or a training with these settings.
+    """The settings, with the program that began the training in the file `path`, if there is one.
 
-    With other data an id means another token, and other sizes do not fit.
+    Raises ValueError unless it has these settings: with other data an id means another token, and
+    other sizes do not fit. With an edited program it goes on, and says so.
     """
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path.parent}: no such folder for the weights")
     if not path.exists():
-        return
+        return config
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)["config"].items()
+        saved = torch.load(path, map_location="cpu", weights_only=True)["config"]
+        begun_with = saved["program"]
     except Exception:  # the library has no class for all that a file may hold
         raise ValueError(f"{path} is no training of this program: give other --weights") from None
-    changed = [name for name, value in asdict(config).items() if (name, value) not in saved]
+    if begun_with != config.program and rank == 0:  # noqa: F821
+        hint = "it goes on with this one; other --weights begin anew"
+        print(f"{path}: this program was edited since that training began, {hint}", file=sys.stderr)
+    config = replace(config, program=begun_with)
+    settings = asdict(config).items()
+    changed = [name for name, value in settings if (name, value) not in saved.items()]
     if changed:
         wrong = f"{path} was trained with another {', '.join(changed)}"
         raise ValueError(f"{wrong}: give the same, or other --weights")
     if not best_of(path).exists():  # noqa: F821
         raise ValueError(f"{best_of(path)} is missing: put it back, or give other --weights")  # noqa: F821
+    return config
+
+
+def sha256(content):
+    """The digest of these bytes, as text."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def prepare(given):
@@ -150,9 +164,9 @@ def prepare(given):
     shapes = [(name, tensor.shape) for name, tensor in model.state_dict().items()]
     tokens = [tokenizer.vocabulary.tokens for tokenizer in (source, target)]
     content = repr([list(train_set), list(dev_set), tokens, shapes])
-    config = replace(config, made_from=hashlib.sha256(content.encode()).hexdigest())
-    check_weights(given.weights, config)
-    return config, data, model
+    made_from, program = map(sha256, (content.encode(), Path(__file__).read_bytes()))
+    config = replace(config, made_from=made_from, program=program)
+    return check_weights(given.weights, config), data, model
 
 
 def main():
