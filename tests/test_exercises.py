@@ -68,15 +68,62 @@ WRONG = {
     ("16", 2): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
 }  # fmt: skip
 
-# and answers that look right
-SECOND = {
-    ("11", 2): ("(2 * len(encoder.layers)) ** -0.5", "0.25", "with 2 layers it is 1/√4"),
-    ("12", 2): ("chosen = number == low",
-                "chosen = (sure >= low / 10) & (sure <= (low + 1) / 10)", "one bin, not to two"),
-    ("13", 1): ("[*ids, EOS] for ids in sentences])",
-                "[*ids, EOS] for ids in sentences]).float()", "torch.long"),
-    ("14", 2): (" + 1e-9)", ")", "unless ε is added"),
-}  # fmt: skip
+# and answers that look right: (notebook, exercise, part of the solution, mistake, part of the hint)
+LOOK_RIGHT = [
+    ("01", 1, "max(seen, key=seen.get)", "min(seen, key=lambda pair: (-seen[pair], pair))",
+     "whatever its letters"),
+    ("02", 2, "directions = torch.nn.functional.normalize(table, dim=1)",
+     "table /= table.norm(dim=1, keepdim=True) + 1e-9; directions = table", "itself was changed"),
+    ("02", 2, "cosine[[PAD, number]] = -torch.inf\n    return cosine.topk(count).indices.tolist()",
+     "cosine[PAD] = -torch.inf; return cosine.argsort(stable=True, descending=True)[1:count + 1]",
+     "by its number"),
+    ("04", 1, "max(scores)", "max(0, *scores)", "ZeroDivisionError"),
+    ("04", 1, "max(scores)", "scores[-1]", "OverflowError"),
+    ("04", 1, "math.exp(score - max(scores))", "math.exp(min(score, 700))", "1000 and 2000"),
+    ("09", 2, "    return torch.cat(steps, dim=1)",
+     "    return torch.cat([steps[0], torch.cat(steps[1:], dim=1)], dim=1)", "It stopped with"),
+    ("10", 1, "causal_mask(ids.shape[1], ids.device)",
+     "(causal_mask(ids.shape[1]) | (torch.arange(ids.shape[1]) < src.shape[1]))",
+     "one for the whole row"),
+    ("10", 1, "self.positions(self.tgt_embedding(tgt))", "self.tgt_embedding(tgt)",
+     "order of the target's tokens"),
+    ("11", 1, "generator.projection.weight = model.tgt_embedding.lookup.weight",
+     "generator.projection = model.tgt_embedding.lookup", "assign its weight alone"),
+    ("11", 2, "(2 * len(encoder.layers)) ** -0.5", "0.25", "with 2 layers it is 1/√4"),
+    ("12", 2, "chosen = number == low",
+     "chosen = (sure >= low / 10) & (sure <= (low + 1) / 10)", "one bin, not to two"),
+    ("12", 2, "chosen = number == low",
+     "chosen = (sure > low / 10) & (sure <= (low + 1) / 10)", "exactly 0 belongs to the first"),
+    ("13", 1, "[*ids, EOS] for ids in sentences])",
+     "[*ids, EOS] for ids in sentences]).float()", "torch.long"),
+    ("13", 1, "    return", "    sentences = sorted(sentences, key=len)[::-1]\n    return",
+     "the order of the sentences"),
+    ("13", 1, "[*ids, EOS] for", "ids.append(EOS) or ids for", "make new lists"),
+    ("13", 2, "for part in parts:\n        loss, _ = batch_loss(part)",
+     "for loss, _ in [batch_loss(part) for part in parts]:", "graphs of all parts"),
+    ("13", 2, "(loss / total).backward()",
+     "whole = loss / total + (whole if part is not parts[0] else 0)\n    whole.backward()",
+     "graphs of all parts"),
+    ("14", 2, " + 1e-9)", ")", "unless ε is added"),
+    ("14", 2, ".sqrt() + 1e-9)", " + 1e-9).sqrt()", "the last thing"),
+    ("15", 1, "split_rows(batch, parts)", "[batch]", "worked through in parts"),
+    ("15", 1, "return losses, evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches)",
+     "dev = evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches); model.train()\n"
+     "    return losses, dev", "it was in eval mode before"),
+    ("15", 2, "for gradient in gradients:\n            gradient.mul_(max_norm / norm)",
+     "for one in [one for one in parameters if one.grad is not None]:\n"
+     "            one.grad = one.grad * max_norm / norm", "in place"),
+    ("15", 2, "    if norm > max_norm:\n", "    for max_norm in [min(max_norm, norm)]:\n",
+     "gradients of size 0"),
+]  # fmt: skip
+
+# and right ones in another form
+RIGHT = [
+    ("05", 2, "return", "g, y = g.float(), y.float(); return"),
+    ("14", 1, "math.cos(math.pi * t)", "torch.cos(torch.tensor(math.pi * t))"),
+    ("15", 1, "tokens, total = (batch.tgt_out != PAD).sum(), 0.0",
+     "with torch.no_grad(): _, tokens = batch_loss(batch)\n        total = 0.0"),
+]  # fmt: skip
 
 
 @pytest.fixture(params=WRONG, ids=lambda key: f"{key[0]}-{key[1]}")
@@ -121,12 +168,19 @@ def test_hole_error_solution_and_wrong_answer_are_told_apart(exercise, capsys):
     assert hint in printed
 
 
-@pytest.mark.parametrize("key", SECOND)
-def test_an_answer_that_looks_right_is_told_apart(key, capsys):
-    _, names, (_, check, solution) = read_exercise(key)
-    part, mistake, hint = SECOND[key]
+@pytest.mark.parametrize("notebook, number, part, mistake, hint", LOOK_RIGHT)
+def test_an_answer_that_looks_right_is_told_apart(notebook, number, part, mistake, hint, capsys):
+    _, names, (_, check, solution) = read_exercise((notebook, number))
     assert solution.count(part) == 1
-    assert hint in answer(names, solution.replace(part, mistake), check, capsys)
+    printed = answer(names, solution.replace(part, mistake), check, capsys)
+    assert "not yet." in printed and hint in printed
+
+
+@pytest.mark.parametrize("notebook, number, part, other", RIGHT)
+def test_a_right_answer_in_another_form_is_right(notebook, number, part, other, capsys):
+    _, names, (_, check, solution) = read_exercise((notebook, number))
+    assert solution.count(part) == 1
+    assert answer(names, solution.replace(part, other), check, capsys).endswith(": right")
 
 
 def test_every_assert_of_a_check_says_what_is_wrong():
