@@ -7,6 +7,7 @@ from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import InputError
+from engine.languages import WITHOUT_SPACES, name_of
 
 # the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
 ZERO_IS_FINE = set(
@@ -85,6 +86,16 @@ def check_language(name, value):
     if not re.fullmatch("[a-z]{2,3}", value):
         code = "".join(re.findall("^[A-Za-z]{2,3}", value)).lower() or "en"
         raise InputError(f"{name} is {value!r}: give the code of the language alone, as {code!r}")
+
+
+def check_segmentation(config):
+    """Raises InputError for words of a language that has no spaces between them, zh excepted."""
+    for side in ("src", "tgt"):
+        language = getattr(config, side)
+        kind = getattr(config, f"{side}_segmentation")
+        if kind in ("words", "lowercase-words") and language in WITHOUT_SPACES:
+            wrong = f"{name_of(language)} has no spaces between words, and a sentence would be one"
+            raise InputError(f"{wrong}: choose --{side}-segmentation characters or subwords")
 
 
 def check_name(name, value):

@@ -14,6 +14,10 @@ SCRIPTS = dict.fromkeys(NAMES, r"\p{Latin}") | dict(
 OTHER = r"(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])\p{Letter}"
 
 
+# whose writers put no spaces between words, and for which lesson 01 has no segmenter of words
+WITHOUT_SPACES = set("ja th lo km my bo".split())
+
+
 def in_script(text, code):
     """Whether a text has a letter of this language; of one that is not listed, any other letter."""
     return regex.search(SCRIPTS.get(code, OTHER), text) is not None

@@ -124,10 +124,17 @@ def made_with(run):
 
 
 def choose_alpha(translator, pairs, beam_size):
-    """The length penalty of ALPHAS whose translations of these pairs, dev's, have the best BLEU."""
+    """The length penalty of ALPHAS whose translations of these pairs, dev's, have the best BLEU.
+
+    In a tie the one that is used without a choice.
+    """
     sources, references = (list(side) for side in zip(*pairs))
     written = {alpha: translator.translate(sources, beam_size, alpha) for alpha in ALPHAS}
-    return max(ALPHAS, key=lambda alpha: bleu(written[alpha], references, translator.config.tgt)[0])
+    scores = {
+        alpha: (bleu(texts, references, translator.config.tgt)[0], alpha == ALPHA)
+        for alpha, texts in written.items()
+    }
+    return max(ALPHAS, key=scores.get)
 
 
 def print_samples(records):

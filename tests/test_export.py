@@ -562,6 +562,7 @@ WRONG = [
     ({**GOOD, "format": "html"}, 400, "format must be text"),
     ({**GOOD, "q": "word " * 61}, 400, "at most 60"),
     ({**GOOD, "q": ["a"] * (MOST_TEXTS + 1)}, 400, "several requests"),
+    ({**GOOD, "q": "." * 10_001}, 400, "a line of 10,001 characters: at most 10,000"),
     (b'{"q": "\\ud800", "source": "en", "target": "zh"}', 400, "half a character"),
     ({**GOOD, "q": "a\0b"}, 400, "the character NUL"),
     ([1], 400, "no JSON object"),

@@ -20,7 +20,7 @@ from conftest import DATA, ROOT, start_with_ctrl_c
 from filelock import FileLock
 
 import prepare as program
-from engine.corpus import formats
+from engine.corpus import formats, tokenizers
 from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
 from engine.corpus.dataset import PreparedDataset, load_prepared
@@ -355,6 +355,17 @@ def test_what_is_dropped(src, tgt, pair, reason):
     assert judge(row, True, config)[0] == reason
     is_used = reason != STEPS[0]
     assert judge(row, False, config) == ((None, pair) if is_used else (reason, ("", "")))
+
+
+def test_words_of_a_language_without_spaces_are_refused(monkeypatch):
+    """A sentence would be one token. A segmenter of one's own is asked, and may know them."""
+    config = replace(WORDS, src="ja", tgt="th", tgt_segmentation="characters")
+    pairs = [("こんにちは。", "สวัสดี")] * 3
+    with pytest.raises(InputError, match="Japanese has no spaces .* --src-segmentation characters"):
+        make_tokenizers(pairs, config)
+    make_tokenizers(pairs, replace(config, src_segmentation="subwords"))
+    monkeypatch.setattr(tokenizers, "are_ours", lambda *_, **__: False)
+    make_tokenizers(pairs, config)
 
 
 def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -290,6 +291,17 @@ def test_an_alpha_that_was_chosen_for_weights_of_before_is_not_kept(
     scoring.score(run, small_data, "test", 2, "auto")
     assert not (run / "search.json").exists()
     assert "0.6 is used now and not kept" in capsys.readouterr().err
+
+
+def test_the_length_penalty_stays_where_no_other_is_better(monkeypatch):
+    text = "他每天晚上弹钢琴。"
+    for better, chosen in ((None, scoring.ALPHA), (0.6, 0.6)):
+
+        def translate(sentences, beam_size, alpha, better=better):
+            return [text if alpha == better else "不"]
+
+        translator = SimpleNamespace(translate=translate, config=SimpleNamespace(tgt="zh"))
+        assert scoring.choose_alpha(translator, [("He plays the piano.", text)], 4) == chosen
 
 
 def test_what_only_training_uses_is_not_said_to_be_used(monkeypatch, tmp_path, capsys):

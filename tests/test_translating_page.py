@@ -1,5 +1,7 @@
 """The page that translates in a browser: the course's numbers, and what its readers see and do."""
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -69,7 +71,10 @@ def folder(tmp_path_factory):
     written.mkdir()
     for name in ("index.html", "weights.js"):
         (written / name).write_text("old", encoding="utf-8")
-    assert program.main(["--form", "page", "--out", str(written), "--run", str(BOX)]) == 0
+    told = io.StringIO()
+    with contextlib.redirect_stderr(told):
+        assert program.main(["--form", "page", "--out", str(written), "--run", str(BOX)]) == 0
+    assert "cut after" not in told.getvalue()  # of sentences that nobody has given
     assert [path.name for path in written.parent.iterdir()] == ["translator"]
     return written
 
@@ -452,6 +457,11 @@ def test_a_second_model_stands_beside_the_first(opened, folder, tmp_path):
     (tmp_path / "old.js").write_text(file.replace('"quotes": ', '"other": '), encoding="utf-8")
     page.set_input_files("input[type=file]", tmp_path / "old.js")
     expect(page.locator("#alarm")).to_contain_text("old.js is no weights.js")
+    short = re.sub(r'("weights": ".{4000})[^"]*', r"\1", file)
+    assert len(short) < len(file) / 2
+    (tmp_path / "short.js").write_text(short, encoding="utf-8")
+    page.set_input_files("input[type=file]", tmp_path / "short.js")
+    expect(page.locator("#alarm")).to_contain_text("short.js is no weights.js")
     (tmp_path / "weights.js").write_text(file, encoding="utf-8")
     page.set_input_files("input[type=file]", tmp_path / "weights.js")
     rows = page.locator("#stage tbody tr")

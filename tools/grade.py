@@ -178,7 +178,8 @@ def print_class(students):
 def read_options(arguments):
     """The command line's options; argparse ends the program where one is wrong."""
     purpose = "Grades filled copies of the course with the checks of this one."
-    parser = argparse.ArgumentParser("grade.py", description=purpose)
+    usage = "grade.py FOLDER ... [--out FILE] [--only NN ...]"  # --only takes all that follows it
+    parser = argparse.ArgumentParser("grade.py", usage=usage, description=purpose)
     meaning = "a filled copy: it holds notebooks/"
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help=meaning)
     meaning = "write the grades to this .csv or .html, too"

@@ -2,7 +2,8 @@
 
 from itertools import chain
 
-from engine.definitions import tell_unused
+from engine.checks import check_segmentation
+from engine.definitions import are_ours, tell_unused
 from notebooks import data_preparation
 from notebooks.data_preparation import (
     Tokenizer,
@@ -13,7 +14,12 @@ from notebooks.data_preparation import (
 
 
 def make_tokenizers(pairs, config):
-    """The tokenizers of both sides, from training pairs only: (source, target)."""
+    """The tokenizers of both sides, from training pairs only: (source, target).
+
+    Raises InputError for a segmentation that the language does not allow.
+    """
+    if are_ours("WordSegmenter", "make_segmenter", numbers=("01",)):
+        check_segmentation(config)
     if config.tie_embeddings != "three-way":
         return data_preparation.make_tokenizers(pairs, config)
     tell_unused("engine/corpus/tokenizers.py", "make_tokenizers", "make_tokenizer")

@@ -6,9 +6,11 @@ either computed alike, or refused.
 """
 
 import base64
+import io
 import json
 import os
 import shutil
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import torch
@@ -289,7 +291,8 @@ def reference_results(translator, sentence):
     maps = attention_maps(model, *parts)
     results = {"ids": ids, "written": written}
     padding = f"{sentence} {sentence}"  # beside it the sentence is padded
-    results["text"], _ = translator.translate([sentence, padding], beam_size=1)
+    with redirect_stderr(io.StringIO()):  # which says where these are cut: no sentences of a user's
+        results["text"], _ = translator.translate([sentence, padding], beam_size=1)
     results["beam"] = None
     if len(ids) <= LONG:
         (results["beam"],) = translator.translate([sentence], beam_size=4)

@@ -56,7 +56,9 @@ class Model {
     Object.assign(this, file.settings, { broken: {}, weights: {}, shapes: {} });
     const numbers = halves(file.weights);
     for (const [name, [start, ...shape]] of Object.entries(file.tensors)) {
-      this.weights[name] = numbers.subarray(start, shape.reduce((size, count) => size * count, 1) + start);
+      const end = shape.reduce((size, count) => size * count, 1) + start;
+      if (end > numbers.length) throw new Error(`${name} is cut short`);
+      this.weights[name] = numbers.subarray(start, end);
       this.shapes[name] = shape;
     }
     this.ids = new Map(this.source.map((token, number) => [token, number]));

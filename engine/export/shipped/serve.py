@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 MOST_BYTES = 1_000_000  # of a request
 MOST_TEXTS = 200  # lines of a request
+MOST_SIGNS = 10_000  # of a line: to count the tokens of more would hold all others up
 MOST_WAITING = 1000  # lines of all requests; who comes then is told to come again
 SECONDS = 30  # that a client may take to send its request
 HEAD_SECONDS = 10  # that it may take for the head of it, its first lines
@@ -144,8 +145,12 @@ def lines_of(fields, languages, length, longest):
             raise Refused(400, f"text {number} holds half a character") from None
         if "\0" in text:
             raise Refused(400, f"text {number} holds the character NUL, as no text does")
-    for number, text in enumerate(lines, start=1):
-        tokens = max(map(length, text))
+    for number, line in ((number, line) for number, text in enumerate(lines, 1) for line in text):
+        signs = len(line)
+        if signs > MOST_SIGNS:
+            message = f"text {number} has a line of {signs:,} characters: at most {MOST_SIGNS:,}"
+            raise Refused(400, message)
+        tokens = length(line)
         if tokens > longest:
             message = f"text {number} has a line of {tokens} tokens: at most {longest}, so split it"
             raise Refused(400, message)
