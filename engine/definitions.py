@@ -284,20 +284,18 @@ def course_definitions():
 
 def edited_names(numbers=TRANSLATING):
     """What these lessons define otherwise than the course, or hold patched: names."""
+    changed = (name for path in lessons(numbers) for name in changed_names(path))
     patched = (name for path in lessons(numbers) for name in patches(path))
-    return list(dict.fromkeys([*changed_names(numbers), *patched]))
+    return list(dict.fromkeys([*changed, *patched]))
 
 
 @functools.cache
-def changed_names(numbers):
-    """What is defined in these lessons otherwise than in the course, is new or missing: names."""
-    names = []
-    for path in lessons(numbers):
-        before = course_definitions().get(path.stem, {})
-        digests = definitions(path)
-        changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
-        names += dict.fromkeys(changed)
-    return names
+def changed_names(path):
+    """What is defined in a lesson otherwise than in the course, is new or missing: names."""
+    before = course_definitions().get(path.stem, {})
+    digests = definitions(path)
+    changed = (name for name in [*digests, *before] if digests.get(name) != before.get(name))
+    return list(dict.fromkeys(changed))
 
 
 def patches(path):

@@ -57,7 +57,7 @@ def keep(path, state):
 
 def copied(folder):
     """A copy of what the notebooks need, in a new folder."""
-    for part in ("engine", "notebooks", "studies", "data_small", "tests/device"):
+    for part in ("engine", "notebooks", "studies", "data_small"):
         shutil.copytree(ROOT / part, folder / part)
     for path in ROOT.glob("*.py"):
         shutil.copy(path, folder)
@@ -85,7 +85,8 @@ def run(path, folder):
     begin += KEEP
     notebook.cells.insert(0, nbformat.v4.new_code_cell(begin))
     resources = {"metadata": {"path": course / "notebooks"}}
-    paths = os.pathsep.join([str(course), str(course / "tests")])
+    # the device of this folder: of a copy's source it would be built again
+    paths = os.pathsep.join([str(course), str(ROOT / "tests")])
     client = NotebookClient(notebook, timeout=600, resources=resources)
     client.execute(env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"})
 
