@@ -98,6 +98,14 @@ def check_segmentation(config):
             raise InputError(f"{wrong}: choose --{side}-segmentation characters or subwords")
 
 
+def check_batches(tokenizer):
+    """Raises InputError where notebook 01's `encode` and `encode_batch` differ: one was edited."""
+    text = "He PLAYS football, she doesn't: 3.5 km"
+    if [tokenizer.encode(text)] != tokenizer.encode_batch([text]):
+        wrong = "Tokenizer.encode, which asks the segmenter, and encode_batch give different ids"
+        raise InputError(f"notebook 01: {wrong}. Edit both: training and searches use the second")
+
+
 def check_name(name, value):
     """Raises InputError unless the value may be part of a file's name."""
     if not re.fullmatch("[A-Za-z0-9_-]+", value):

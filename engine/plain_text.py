@@ -21,8 +21,8 @@ INVISIBLE = re.compile(
 )
 APOSTROPHE = re.compile("(?<=[A-Za-zÀ-ɏ])[’ʼ‘´`＇](?=[A-Za-zÀ-ɏ])")  # don’t, don´t
 # a sign that is in both has no space on either side
-OPENING = set("([{“‘«¿¡#/")
-CLOSING = set(".,;:!?)]}”’»…%'/।॥،؛؟")
+OPENING = set("([{“‘«‹„‚¿¡#/")
+CLOSING = set(".,;:!?)]}”’»›…%'/।॥،؛؟۔։።")
 ADDRESS = re.compile("://|^www[.]")
 PART = re.compile("[^\\W_]|/")  # what would become a part of an address
 END = object()
@@ -94,22 +94,39 @@ def without_long_runs(text):
             yield sign
 
 
+def quotes_that_turn(tokens):
+    """The quotes that close in this text though they open elsewhere, or the other way round.
+
+    German has „so“ and »so«, English “so”. And those that open and close by turns: Swedish ”so”.
+    """
+    turned = {high for low, high in ("„“", "‚‘") if low in tokens}
+    by_turns = {'"', "'"} if tokens.count("'") % 2 == 0 else {'"'}
+    for left, right in ("«»", "‹›", "“”"):
+        count = tokens.count(right)
+        if left not in tokens:
+            by_turns |= {right} if count % 2 == 0 and "„" not in tokens else set()
+        elif left != "“" and count == tokens.count(left):
+            turned |= {left, right} if tokens.index(right) < tokens.index(left) else set()
+    return turned, by_turns
+
+
 def join_words(tokens, language):
     """The text of these tokens: no space before a closing mark or after an opening one.
 
-    Straight quotes open and close by turns; an odd single one is an apostrophe. A sign of money
-    opens before a number, a stroke between two numbers has spaces, and a dash has none in English.
-    Nothing is glued to an address that would become a part of it.
+    Straight quotes open and close by turns; an odd single one is an apostrophe. Others open or
+    close by `quotes_that_turn`. A sign of money opens before a number, a stroke between two numbers
+    has spaces, and a dash has none in English. Nothing is glued to an address that would become a
+    part of it.
     """
     tokens = list(tokens)
     text = ""
     glue = True
-    counts = {'"': 0, "'": 0}
-    by_turns = {'"'} if tokens.count("'") % 2 else {'"', "'"}
+    turned, by_turns = quotes_that_turn(tokens)
+    counts = dict.fromkeys(by_turns, 0)
     address = False  # whether an address was written since the last space
     for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""]):
-        opening = token in OPENING
-        closing = token in CLOSING
+        opening = token in (CLOSING if token in turned else OPENING)
+        closing = token in (OPENING if token in turned else CLOSING)
         number = after[:1].isdecimal()
         if token == "—":
             opening = closing = language == "en"

@@ -63,9 +63,14 @@ class RunFolder:
 
     def read_config(self):
         """Its RunConfig. Raises InputError when there is none, or when a setting is impossible."""
+        if self.path.is_file():
+            raise InputError(f"{self.path}: is a file. Give the run's folder")
         if not self.path.is_dir():
             hint = f"Train one with: python train.py --run {self.path}"
             raise InputError(f"{self.path}: no such run folder. {hint}")
+        if (self.path / "run.py").exists():
+            hint = f"Translate with: python {self.path / 'run.py'}"
+            raise InputError(f"{self.path}: is an exported model, and no run. {hint}")
         return read_form(self.path / "config.json", RunConfig, whole=False)
 
     def tokenizers(self):

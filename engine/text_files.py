@@ -85,7 +85,7 @@ def check_file(path, lines, pairs):
     if ".tsv" in Path(path).name:
         form = "A line is: source, tab, target"
     elif ".json" in Path(path).name:
-        form = f"Each line is a JSON object of its own, and not all of them one array: {form}"
+        form = f"Each line is a JSON object with both languages, not all of them one array: {form}"
     raise InputError(f"{path}: {wrong}. {form}")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import Subset
 
 from engine.checkpoints import check_schedule
-from engine.checks import check_vocabularies
+from engine.checks import check_batches, check_vocabularies
 from engine.corpus.pairs import load_data
 from engine.definitions import TRAINING, are_ours, edited_names
 from engine.errors import InputError
@@ -47,6 +47,8 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
     known = RunFolder(start).tokenizers() if start else None
     source, target, train_set, dev_set, dev_pairs = load_data(data, config, known)
     check_vocabularies(config, len(source), len(target))
+    check_batches(source)
+    check_batches(target)
     torch.manual_seed(config.seed)  # the same weights in all processes
     # built before an old run goes: it may need more memory than there is
     model = make_model(config, len(source), len(target))

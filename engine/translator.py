@@ -3,6 +3,7 @@
 import sys
 from inspect import signature
 
+from engine.checks import check_batches
 from engine.definitions import are_ours
 from engine.errors import InputError
 from engine.plain_text import join_words, one_line
@@ -35,6 +36,7 @@ class Translator:
         self.target = target
         self.alpha = alpha
         self.model = model.eval()
+        check_batches(source)
         self.straight = str.maketrans(quotes_of(source))
 
     @classmethod

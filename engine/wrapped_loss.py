@@ -54,12 +54,13 @@ class WrappedLoss(BatchLossInParts):
         return loss, count
 
     def loss_of_rows(self, batch):
-        """Notebook 13's loss; where there would be too many logits, in parts."""
+        """Notebook 13's loss; in parts where logits would be too many, or parts were edited."""
         with precision(self.dtype):
             if forward_is_ours(self.model):
                 # each position has a logit for every token of the vocabulary
                 size = max(1, most_logits() // self.model.generator.projection.out_features)
-                if batch.tgt_out.numel() > size:
+                parts_are_ours = are_ours("BatchLossInParts", numbers=("13",))
+                if batch.tgt_out.numel() > size or not parts_are_ours:
                     return self.in_parts(batch, size)
             return super().forward(batch)
 

@@ -10,6 +10,7 @@ import builtins
 import re
 import sys
 
+from engine.definitions import edited_names, imported_files, is_own
 from notebooks import EXPORT, FOLDER, NotebookError, explain_syntax_error, export_cells
 
 MARKS = (EXPORT, "#| one-file")
@@ -34,6 +35,9 @@ def without_imports(name, source):
     imports = set()
     tree = ast.parse(source)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and not of_ours(node):
+            if any(is_own(file) for file in imported_files(node, FOLDER / "__init__.py")):
+                raise Refused(f"{name}: `{ast.unparse(node)}` is no lesson's code. Write it there")
         if node not in tree.body and of_ours(node):
             where = "stands inside other code. Put it at the top"
             raise Refused(f"{name}: `{ast.unparse(node)}` {where}")
@@ -162,6 +166,10 @@ if __name__ == "__main__":
     try:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as output:
             output.write(one_file())
+        if edited := edited_names(("15",)):
+            where = f"edited in lesson 15 and not used in the file: {', '.join(edited)}"
+            hint = "Its loop stands in the cells that begin with #| one-file"
+            print(f"{where}. {hint}", file=sys.stderr)
     except (Refused, NotebookError) as error:
         sys.exit(f"error: {error}")
     except OSError as error:

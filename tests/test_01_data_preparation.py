@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import definitions
+from engine.checks import check_batches
 from engine.corpus.formats import read_split
 from engine.corpus.pairs import load_data
 from engine.corpus.tokenizers import make_tokenizers
@@ -36,6 +37,7 @@ from notebooks.data_preparation import (
     Vocabulary,
     WordSegmenter,
     make_dataloader,
+    make_vocabulary,
 )
 from notebooks.setup import replace
 
@@ -121,9 +123,13 @@ def test_words_come_back_as_they_were(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["Das kostet 50 € pro Tag.", "Москва — столица России.", "20 $ o más, $5", "2 / 3"]
-)
-def test_signs_of_money_and_dashes_keep_their_space(text):
+    "text",
+    ["Das kostet 50 € pro Tag.", "Москва — столица России.", "20 $ o más, $5", "2 / 3",
+     "Er sagt: „Ja ‚und‘ nein!“ Dann geht er.", "»Hallo«, sagt er, »wie geht’s?«", "„Tak”, mówi.",
+     "”Hej”, sa han. ”Hur?”", "»Hei», hän sanoi.", "Он: «Да», и «нет».",
+     "ہاں ہے۔ اور؟", "من می\u200cخواهم و می\u200cروم."],
+)  # fmt: skip
+def test_other_languages_keep_their_spaces(text):
     assert join_words(WordSegmenter("de").segment(text), "de") == text
 
 
@@ -190,6 +196,13 @@ def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
     write_tsv(tmp_path, "One.\t一。\nno tab\n\t二\nTwo!\t二！\nempty\t \n" + 2 * "more\t多\n")
     assert read_split(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
     assert "skipped 3 of 7 lines without two texts (lines 2, 3, 5)" in capsys.readouterr().err
+
+
+def test_cells_that_a_spreadsheet_has_quoted_are_told(tmp_path, capsys):
+    for text, told in (('"Time flies, ""ok""."', True), ('"Yes," he said, "no"', False)):
+        write_tsv(tmp_path, f"{text}\t好\nOne.\t一\n")
+        read_split(tmp_path, "train", CONFIG)
+        assert ("some perhaps by a spreadsheet" in capsys.readouterr().err) == told
 
 
 @pytest.mark.parametrize(
@@ -260,6 +273,15 @@ def test_english_tokens(text, tokens):
 @pytest.fixture(scope="module")
 def subwords(corpus):
     return SubwordSegmenter.learn([text for pair in corpus[:2000] for text in pair], 1000)
+
+
+def test_an_edited_segment_that_training_would_not_use_is_refused(subwords, monkeypatch):
+    tokenizer = Tokenizer(subwords, make_vocabulary(subwords, (), CONFIG))
+    check_batches(tokenizer)
+    lower = lambda self, text: self.model.encode(text.lower()).tokens  # noqa: E731
+    monkeypatch.setattr(SubwordSegmenter, "segment", lower)
+    with pytest.raises(InputError, match="encode_batch give different ids. Edit both"):
+        check_batches(tokenizer)
 
 
 @given(text=st.text())

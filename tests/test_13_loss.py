@@ -87,6 +87,17 @@ def test_an_edited_loss_is_computed_as_a_whole_whatever_the_batch(monkeypatch):
     assert loss(batch)[0] == "edited"
 
 
+def test_edited_parts_are_used_whatever_the_batch(monkeypatch):
+    loss, batch = WrappedLoss(random_model(0), LabelSmoothing(0), TINY), random_batch(0, [5], [6])
+    before = loss(batch)[0]
+    ours = wrapped_loss.are_ours
+    edited = lambda *names, **of: "BatchLossInParts" not in names and ours(*names, **of)  # noqa: E731
+    monkeypatch.setattr(wrapped_loss, "are_ours", edited)
+    torch.testing.assert_close(loss(batch)[0], before)
+    monkeypatch.setattr(WrappedLoss, "loss_of_part", lambda *_: torch.tensor(7.0))
+    assert loss(batch)[0] == 7
+
+
 def test_a_second_batch_reads_no_lesson(monkeypatch):
     loss = WrappedLoss(random_model(0), LabelSmoothing(0.1), TINY)
     loss(random_batch(0, [5], [6]))

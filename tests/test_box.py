@@ -208,6 +208,15 @@ def test_edited_code_is_used_and_named(course):
     assert done.returncode == 0 and f"{name}\n" in done.stderr
 
 
+def test_the_one_file_names_the_edits_that_its_own_loop_leaves_out(course):
+    for edits in (0, 1):
+        done = run_python("-m", "notebooks", cwd=course, PYTHONPATH=str(course))
+        assert done.returncode == 0 and "class LayerNorm" in done.stdout
+        assert ("edited in lesson 15 and not used in the file: train_step." in done.stderr) == edits
+        if not edits:
+            edit(course, "15_training", "batch_loss.parameters(), max_grad_norm)", "[], 1)")
+
+
 def test_weights_that_no_longer_fit_are_one_line_at_every_use(course):
     edit(course, "06_feed_forward", "return self.outer(", "return self.nobody(")
     code = "for _ in 'ab':\n    try:\n        box.model\n    except Exception as error:\n"

@@ -80,6 +80,14 @@ LOOK_RIGHT = [
     ("04", 1, "max(scores)", "max(0, *scores)", "ZeroDivisionError"),
     ("04", 1, "max(scores)", "scores[-1]", "OverflowError"),
     ("04", 1, "math.exp(score - max(scores))", "math.exp(min(score, 700))", "1000 and 2000"),
+    ("05", 1, "return x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()",
+     "x /= (x.square().mean(dim=-1, keepdim=True) + eps).sqrt(); return x",
+     "`x` itself was changed"),
+    ("05", 2, "y = (x - x.mean(dim=-1, keepdim=True)) / x.std",
+     "x -= x.mean(dim=-1, keepdim=True); y = x / x.std", "`x` itself was changed"),
+    ("08", 1, "    return", "    states[~mask] = 0\n    return", "`states` itself was changed"),
+    ("12", 1, "logits[real][:, PAD + 1 :]", "logits.index_fill_(1, torch.tensor([PAD]), -torch.inf)"
+     "[real][:, PAD + 1 :]", "`logits` itself was changed"),
     ("09", 2, "    return torch.cat(steps, dim=1)",
      "    return torch.cat([steps[0], torch.cat(steps[1:], dim=1)], dim=1)", "It stopped with"),
     ("10", 1, "causal_mask(ids.shape[1], ids.device)",
@@ -121,6 +129,8 @@ LOOK_RIGHT = [
 RIGHT = [
     ("05", 2, "return", "g, y = g.float(), y.float(); return"),
     ("14", 1, "math.cos(math.pi * t)", "torch.cos(torch.tensor(math.pi * t))"),
+    ("14", 2, "m = 0.9 * m + 0.1 * gradient\n    v = 0.98 * v + 0.02 * gradient**2",
+     "m.mul_(0.9).add_(0.1 * gradient); v.mul_(0.98).add_(0.02 * gradient**2)"),
     ("15", 1, "tokens, total = (batch.tgt_out != PAD).sum(), 0.0",
      "with torch.no_grad(): _, tokens = batch_loss(batch)\n        total = 0.0"),
 ]  # fmt: skip

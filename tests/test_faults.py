@@ -155,7 +155,8 @@ def test_all_of_train_is_also_in_dev(refused, tmp_path):
 
 
 TRANSLATIONS = {
-    "--run none Hello.": "python train.py", "--run utf16 Hello.": "no such run folder",
+    "--run none Hello.": "python train.py", "--run utf16 Hello.": "is a file",
+    "--run exported Hello.": "is an exported model, and no run. Translate with: python exported",
     "--run a\nb\x1b[31m Hello.": "a b [31m",
     "--input none.txt": "No such file or directory. Is the path right, and",
     "--input utf16": "utf16, line 1, byte 1: not UTF-8",
@@ -174,6 +175,8 @@ TRANSLATIONS = {
 def test_impossible_translations(refused, tmp_path, finished_run, monkeypatch, options, word):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "utf16").write_bytes("Hello.\n".encode("utf-16"))
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "run.py").touch()
     run = [] if "--run" in options else ["--run", finished_run]
     refused(translate.main, [*run, *options.split(" ")], word)
 

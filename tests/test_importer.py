@@ -427,6 +427,7 @@ def test_the_one_file_is_not_written_where_something_else_is_asked(argument, sta
             "from time import time",
             "time is imported as time.time and as time. Rename one",
         ),
+        ("from utils import device", "y = 2", "device` is no lesson's code. Write it there"),
         ("x = (", "y = 2", "'(' was never closed: 05_one.ipynb, cell 0 ('x = ('), line 2 of the"),
         ("%time 3", "y = 2", "a magic or shell command cannot stand in an export cell: 05_one"),
         ("def max(a, b): ...", "y = 2", "max, defined in 05_one, is a name of Python's own"),

@@ -20,6 +20,7 @@ from playwright.sync_api import expect
 from py_mini_racer import MiniRacer
 
 import export as program
+from engine import plain_text
 from engine.corpus.formats import read_split
 from engine.errors import InputError, status_of
 from engine.export import proof
@@ -204,6 +205,21 @@ def operate():
             engine.eval(path.read_text(encoding="utf-8"))
         engine.call("open", describe(Translator.load(BOX, device="cpu")))
         yield engine.call
+
+
+def test_words_are_joined_as_the_course_joins_them():
+    joined = """(tokens, marks) => Model.prototype.text.call(
+        {spaced: true, dash: true, target: ["", "", "", "", ...tokens], ...marks},
+        tokens.map((_, place) => place + 4))"""
+    marks = {"opening": "".join(plain_text.OPENING), "closing": "".join(plain_text.CLOSING)}
+    signs = [*"„“”‚‘«»‹›\"'—,.(", "ja", "no", "5", "$", "/", "www.a.bc"]
+    draw = random.Random(0)
+    with MiniRacer() as engine:
+        engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))
+        for _ in range(2000):
+            tokens = draw.choices(signs, k=draw.randint(1, 12))
+            written = engine.eval(f"({joined})({json.dumps(tokens)}, {json.dumps(marks)})")
+            assert written == plain_text.join_words(tokens, "en"), tokens
 
 
 @pytest.fixture(scope="module")

@@ -168,7 +168,9 @@ def print_class(students):
     for one in grades:
         if one.result == "not yet":
             hints.setdefault((one.notebook, one.exercise), Counter())[one.hint] += 1
-    print("Most missed:" if hints else "Nobody has a wrong answer")
+    ungraded = sum(one.result == "not graded" for one in grades)
+    none = f"No wrong answer; {ungraded} could not be graded" if ungraded else "No wrong answer"
+    print("Most missed:" if hints else none)
     ranked = sorted(hints.items(), key=lambda item: -item[1].total())
     for (notebook, number), given in ranked[:MISSED]:
         [(hint, times)] = given.most_common(1)

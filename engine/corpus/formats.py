@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,7 +139,18 @@ def read_split(data, split, config):
     for file in files:
         rows = read_rows(extension, file, config)
         pairs += kept_pairs(file[0], [*map(strip_pair, rows)], config)
+    tell_quoted(data, split, [text for pair in pairs for text in pair])
     return pairs
+
+
+def tell_quoted(data, split, texts):
+    """Says on stderr if texts are in quotes as spreadsheets write them: "so", with "" for one."""
+    quoted = [text for text in texts if len(text) > 1 and text[0] == text[-1] == '"']
+    doubled = sum('""' in text[1:-1].strip('"') for text in quoted)
+    if doubled or 2 * len(quoted) > len(texts):
+        hint = "These are read as text. Save the file without quotes around cells"
+        count = f"{len(quoted)} of {len(texts)} texts of {split} are in quotes"
+        print(f"{data}: {count}, some perhaps by a spreadsheet. {hint}", file=sys.stderr)
 
 
 def present_splits(data, config):

@@ -35,6 +35,24 @@ function highest(values, count) {
   return best;
 }
 
+/**
+ * Of the tokens of a text, the quotes that close though they open elsewhere, or the other way round,
+ * and those that open and close by turns.
+ */
+function quotesThatTurn(tokens) {
+  const count = (quote) => tokens.filter((token) => token === quote).length;
+  const turned = ["„“", "‚‘"].filter(([low]) => tokens.includes(low)).map(([, high]) => high);
+  const byTurns = count("'") % 2 ? ['"'] : ['"', "'"];
+  for (const [left, right] of ["«»", "‹›", "“”"]) {
+    if (!tokens.includes(left)) {
+      if (count(right) % 2 === 0 && !tokens.includes("„")) byTurns.push(right);
+    } else if (left !== "“" && count(left) === count(right) && tokens.indexOf(right) < tokens.indexOf(left)) {
+      turned.push(left, right);
+    }
+  }
+  return [new Set(turned), new Set(byTurns)];
+}
+
 /** The numbers of a base64 text that holds numbers of 16 bits. */
 function halves(text) {
   const digits = new Uint8Array(128);
@@ -104,18 +122,19 @@ class Model {
     const tokens = ids.filter((id) => id > EOS).map((id) => this.target[id]);
     if (!this.spaced) return tokens.join("");
     let [text, glue, address] = ["", true, false];
-    const counts = { '"': 0, "'": 0 };
-    const byTurns = tokens.filter((token) => token === "'").length % 2 ? '"' : "\"'";
+    const [turned, byTurns] = quotesThatTurn(tokens);
+    const counts = Object.fromEntries([...byTurns].map((quote) => [quote, 0]));
     const isNumber = (sign) => /\p{Nd}/u.test(sign ?? "");
     for (const [place, token] of tokens.entries()) {
       let [opening, closing] = [this.opening.includes(token), this.closing.includes(token)];
+      if (turned.has(token)) [opening, closing] = [closing, opening];
       const number = isNumber([...(tokens[place + 1] ?? "")][0]);
       if (token === "—") opening = closing = this.dash;
       else if (/^\p{Sc}$/u.test(token)) opening = number;
       else if (token === "/" && number && isNumber([...(tokens[place - 1] ?? "")].at(-1))) {
         opening = closing = false;
       }
-      if (byTurns.includes(token)) {
+      if (byTurns.has(token)) {
         opening = ++counts[token] % 2 === 1;
         closing = !opening;
       }
