@@ -102,11 +102,11 @@ def quotes_that_turn(tokens):
     turned = {high for low, high in ("„“", "‚‘") if low in tokens}
     by_turns = {'"', "'"} if tokens.count("'") % 2 == 0 else {'"'}
     for left, right in ("«»", "‹›", "“”"):
-        count = tokens.count(right)
-        if left not in tokens:
-            by_turns |= {right} if count % 2 == 0 and "„" not in tokens else set()
-        elif left != "“" and count == tokens.count(left):
-            turned |= {left, right} if tokens.index(right) < tokens.index(left) else set()
+        lefts, rights = tokens.count(left), tokens.count(right)
+        if lefts == 0 and rights % 2 == 0 and "„" not in tokens:
+            by_turns.add(right)
+        if left != "“" and 0 < lefts == rights and tokens.index(right) < tokens.index(left):
+            turned |= {left, right}
     return turned, by_turns
 
 

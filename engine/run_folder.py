@@ -1,11 +1,12 @@
 """What the folder of a run holds: `RunFolder` reads it, and writes nothing.
 
 A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
-run: command, versions, device, commit), model.safetensors (the weights to translate with),
-log.jsonl, scores.json, search.json (a length penalty that was chosen), and checkpoints/step-N/ with
-weights, the optimizer's state, schedule.json and state.json. Every file but the log is written
-under a temporary name and then renamed, so it is old or new and never half; the log is appended to,
-and what is no record in it is skipped. The file `lock` is held by the process that trains in the
+run: command, versions, device, commit; and digests of the lessons that its weights were made with),
+model.safetensors (the weights to translate with), log.jsonl, scores.json, search.json (a length
+penalty that was chosen), and checkpoints/step-N/ with weights, the optimizer's state, schedule.json
+(which holds digests of the lessons, too) and state.json. Every file but the log is written under a
+temporary name and then renamed, so it is old or new and never half; the log is appended to, and
+what is no record in it is skipped. The file `lock` is held by the process that trains in the
 folder.
 """
 

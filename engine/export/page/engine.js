@@ -44,11 +44,10 @@ function quotesThatTurn(tokens) {
   const turned = ["„“", "‚‘"].filter(([low]) => tokens.includes(low)).map(([, high]) => high);
   const byTurns = count("'") % 2 ? ['"'] : ['"', "'"];
   for (const [left, right] of ["«»", "‹›", "“”"]) {
-    if (!tokens.includes(left)) {
-      if (count(right) % 2 === 0 && !tokens.includes("„")) byTurns.push(right);
-    } else if (left !== "“" && count(left) === count(right) && tokens.indexOf(right) < tokens.indexOf(left)) {
-      turned.push(left, right);
-    }
+    const [lefts, rights] = [count(left), count(right)];
+    if (lefts === 0 && rights % 2 === 0 && !tokens.includes("„")) byTurns.push(right);
+    const inward = lefts > 0 && lefts === rights && tokens.indexOf(right) < tokens.indexOf(left);
+    if (left !== "“" && inward) turned.push(left, right);
   }
   return [new Set(turned), new Set(byTurns)];
 }
