@@ -126,7 +126,8 @@ def check_vocabularies(config, source_size, target_size):
     if min(source_size, target_size) < FEWEST_TOKENS:
         sizes = f"{source_size} and {target_size} tokens"
         hint = "Lower min_freq, raise max_vocab_size, or give more data"
-        raise InputError(f"vocabularies of {sizes} are too small to translate with. {hint}")
+        wrong = f"{sizes} are too small to translate with, {FEWEST_TOKENS} at least"
+        raise InputError(f"vocabularies of {wrong}. {hint}")
     if config.tie_embeddings == "three-way" and source_size != target_size:
         sizes = f"{source_size} and {target_size} tokens"
         raise InputError(f"three-way sharing needs one vocabulary, and there are two, of {sizes}")

@@ -127,12 +127,32 @@ def has_spaces(segmenter):
     return isinstance(segmenter, WordSegmenter) and segmenter.language != "zh"
 
 
+def joins_words(tokenizer):
+    """Whether its texts are joined by `join_words`: not if lesson 01 was edited."""
+    ours = are_ours("WordSegmenter", "Tokenizer", numbers=("01",))
+    return has_spaces(tokenizer.segmenter) and ours
+
+
 def text_of(tokenizer, ids):
     """The text of these ids, punctuation where it belongs, unless lesson 01 was edited."""
-    ours = are_ours("WordSegmenter", "Tokenizer", numbers=("01",))
-    if has_spaces(tokenizer.segmenter) and ours:
+    if joins_words(tokenizer):
         return join_words(tokenizer.vocabulary.decode(ids), tokenizer.segmenter.language)
     return tokenizer.decode(ids)
+
+
+def tell_changed(tokenizer, texts):
+    """Says on stderr which target texts words cannot write, as AT&T: spaces are not stored."""
+    segmenter = tokenizer.segmenter
+    if not joins_words(tokenizer):
+        return
+    texts = [text.lower() if segmenter.lowercase else text for text in texts]
+    written = [join_words(segmenter.segment(text), segmenter.language) for text in texts]
+    changed = [pair for pair in zip(texts, written) if pair[0] != pair[1]]
+    if changed:
+        text, other = min(changed, key=lambda pair: len(pair[0]))
+        wrong = f"{len(changed)} of {len(texts)} target texts of dev would get other spaces"
+        hint = "--tgt-segmentation subwords keeps all"
+        print(f"{wrong}, as {other!r} for {text!r}: {hint}", file=sys.stderr)
 
 
 def batches_by_length(rows, batch_size):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +36,9 @@ def find_files(folder, split, config):
         )
     if not files:
         texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
-        raise InputError(f"{folder}: holds no {texts} (each also as .gz), and no {split}.parquet")
+        wrong = f"holds no {texts} (each also as .gz), and no {split}.parquet"
+        names = sorted(path.name for path in Path(folder).iterdir())
+        raise InputError(f"{folder}: {wrong}. It holds {', '.join(names[:6]) or 'nothing'}")
     extension, paths = files.popitem()
     if extension.split(".")[0] != config.src:
         return extension, [(path,) for path in paths]
