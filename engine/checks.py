@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import InputError
-from engine.languages import WITHOUT_SPACES, name_of
+from engine.languages import WITHOUT_SPACES
 
 # the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
 ZERO_IS_FINE = set(
@@ -94,8 +94,9 @@ def check_segmentation(config):
         language = getattr(config, side)
         kind = getattr(config, f"{side}_segmentation")
         if kind in ("words", "lowercase-words") and language in WITHOUT_SPACES:
-            wrong = f"{name_of(language)} has no spaces between words, and a sentence would be one"
-            raise InputError(f"{wrong}: choose --{side}-segmentation characters or subwords")
+            wrong = f"{side} is {language!r}, which has no spaces between words"
+            hint = f"choose --{side}-segmentation characters or subwords"
+            raise InputError(f"{wrong}, so a sentence would be one: {hint}")
 
 
 def check_batches(tokenizer):

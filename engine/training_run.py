@@ -22,7 +22,7 @@ from engine.processes import processes, wrap_ddp
 from engine.run_config import OURS
 from engine.run_folder import RunFolder, check_start
 from engine.session import TrainingSession, check_place
-from engine.translator import Translator, tell_changed
+from engine.translator import Translator, tell_other_spaces
 from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import BOS, EOS, UNK
 from notebooks.label_smoothing import LabelSmoothing
@@ -62,7 +62,7 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
         config = run.config  # in it the data type "auto" has become a real one
         if run.writes:
             tell(data, config, (source, target), train_set, dev_set, model)
-            tell_changed(target, [text for _, text in dev_pairs])
+            tell_other_spaces(target, [text for _, text in dev_pairs])
         if start and not run.folder.checkpoints():
             tell_start(start, train_set, mean_loss(model, dev_set, config))
         sample = sample_of(train_set, len(dev_set))

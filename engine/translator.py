@@ -140,7 +140,7 @@ def text_of(tokenizer, ids):
     return tokenizer.decode(ids)
 
 
-def tell_changed(tokenizer, texts):
+def tell_other_spaces(tokenizer, texts):
     """Says on stderr which target texts words cannot write, as AT&T: spaces are not stored."""
     segmenter = tokenizer.segmenter
     if not joins_words(tokenizer):

@@ -22,7 +22,7 @@ from engine.loading import Share
 from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
-from engine.translator import tell_changed, text_of
+from engine.translator import tell_other_spaces, text_of
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -135,11 +135,11 @@ def test_other_languages_keep_their_spaces(text):
 
 def test_texts_that_words_cannot_write_are_told(capsys):
     tokenizer = Tokenizer(WordSegmenter("de"), Vocabulary(["AT"]))
-    tell_changed(tokenizer, ["Ein Haus.", "AT&T ist da.", "Es sind 5 % davon."])
+    tell_other_spaces(tokenizer, ["Ein Haus.", "AT&T ist da.", "Es sind 5 % davon."])
     printed = capsys.readouterr().err
     assert "2 of 3 target texts" in printed and "as 'AT & T ist da.' for 'AT&T ist da.'" in printed
-    tell_changed(tokenizer, ["Ein Haus."])
-    tell_changed(Tokenizer(CharacterSegmenter(), Vocabulary(["AT"])), ["AT&T ist da."])
+    tell_other_spaces(tokenizer, ["Ein Haus."])
+    tell_other_spaces(Tokenizer(CharacterSegmenter(), Vocabulary(["AT"])), ["AT&T ist da."])
     assert capsys.readouterr().err == ""
 
 

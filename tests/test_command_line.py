@@ -223,6 +223,20 @@ def test_make_hands_what_it_is_given_on_as_it_is(target, text, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+@pytest.mark.parametrize(
+    "restart, expected", [("1", True), ("", False), ("0", False), ("maybe", None)]
+)
+def test_make_run_begins_anew_where_it_is_asked_to(restart, expected):
+    command = ["make", "-n", "-o", ".venv/ready", f"RESTART={restart}", "run"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode != 0) == (expected is None)
+    if expected is None:
+        assert "RESTART: give 1, or leave it out" in done.stderr
+    else:
+        assert ("train.py" in done.stdout, "--restart" in done.stdout) == (True, expected)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_block_that_ends_at_once_prints_one_line(name):

@@ -361,7 +361,9 @@ def test_words_of_a_language_without_spaces_are_refused(monkeypatch):
     """A sentence would be one token. A segmenter of one's own is asked, and may know them."""
     config = replace(WORDS, src="ja", tgt="th", tgt_segmentation="characters")
     pairs = [("こんにちは。", "สวัสดี")] * 3
-    with pytest.raises(InputError, match="Japanese has no spaces .* --src-segmentation characters"):
+    with pytest.raises(
+        InputError, match="src is 'ja', which has no spaces .* --src-segmentation characters"
+    ):
         make_tokenizers(pairs, config)
     make_tokenizers(pairs, replace(config, src_segmentation="subwords"))
     monkeypatch.setattr(tokenizers, "are_ours", lambda *_, **__: False)

@@ -145,15 +145,15 @@ def lines_of(fields, languages, length, longest):
             raise Refused(400, f"text {number} holds half a character") from None
         if "\0" in text:
             raise Refused(400, f"text {number} holds the character NUL, as no text does")
-    for number, line in ((number, line) for number, text in enumerate(lines, 1) for line in text):
-        signs = len(line)
+    for number, text in enumerate(lines, start=1):
+        signs = max(map(len, text))
         if signs > MOST_SIGNS:
             message = f"text {number} has a line of {signs:,} characters: at most {MOST_SIGNS:,}"
             raise Refused(400, message)
-        tokens = length(line)
-        if tokens > longest:
-            message = f"text {number} has a line of {tokens} tokens: at most {longest}, so split it"
-            raise Refused(400, message)
+        for tokens in map(length, text):  # no further line is counted after one that is too long
+            if tokens > longest:
+                wrong = f"text {number} has a line of {tokens} tokens"
+                raise Refused(400, f"{wrong}: at most {longest}, so split it")
     return lines
 
 
