@@ -77,6 +77,8 @@ LOOK_RIGHT = [
     ("02", 2, "cosine[[PAD, number]] = -torch.inf\n    return cosine.topk(count).indices.tolist()",
      "cosine[PAD] = -torch.inf; return cosine.argsort(stable=True, descending=True)[1:count + 1]",
      "by its number"),
+    ("03", 1, "return x + self.table(places)", "x += self.table(places); return x",
+     "x itself was changed"),
     ("04", 1, "max(scores)", "max(0, *scores)", "ZeroDivisionError"),
     ("04", 1, "max(scores)", "scores[-1]", "OverflowError"),
     ("04", 1, "math.exp(score - max(scores))", "math.exp(min(score, 700))", "1000 and 2000"),
@@ -85,9 +87,21 @@ LOOK_RIGHT = [
      "`x` itself was changed"),
     ("05", 2, "y = (x - x.mean(dim=-1, keepdim=True)) / x.std",
      "x -= x.mean(dim=-1, keepdim=True); y = x / x.std", "`x` itself was changed"),
+    ("07", 1, "module.parameters()}",
+     "module.parameters() if parameter.requires_grad}", "not trained count too"),
+    ("07", 1, "module.parameters()}", "module.state_dict(keep_vars=True).values()}",
+     "are no parameters"),
+    ("07", 2, "return x + self.alpha * sublayer(x)", "x += self.alpha * sublayer(x); return x",
+     "x itself is changed"),
+    ("08", 1, " / real.sum(dim=1)", " // real.sum(dim=1)", "is right, not"),
+    ("08", 2, "x = norms[0](x + attention(x, x, x, src_mask))",
+     "x += attention(x, x, x, src_mask); x = norms[0](x)", "`x` itself was changed"),
     ("08", 1, "    return", "    states[~mask] = 0\n    return", "`states` itself was changed"),
     ("12", 1, "logits[real][:, PAD + 1 :]", "logits.index_fill_(1, torch.tensor([PAD]), -torch.inf)"
      "[real][:, PAD + 1 :]", "`logits` itself was changed"),
+    ("12", 1, "    return", "    targets += 1\n    return", "`targets` itself was changed"),
+    ("12", 2, ".clamp(max=9)\n    for low in range(10)", "\n    for low in range(11)",
+     "exactly 1 belongs to the last"),
     ("09", 2, "    return torch.cat(steps, dim=1)",
      "    return torch.cat([steps[0], torch.cat(steps[1:], dim=1)], dim=1)", "It stopped with"),
     ("10", 1, "causal_mask(ids.shape[1], ids.device)",
@@ -128,6 +142,11 @@ LOOK_RIGHT = [
 # and right ones in another form
 RIGHT = [
     ("05", 2, "return", "g, y = g.float(), y.float(); return"),
+    ("11", 2, "for matrix in (layer.self_attention.output.weight, layer.feed_forward.outer.weight):"
+     "\n                matrix.mul_((2 * len(encoder.layers)) ** -0.5)",
+     "for last in (layer.self_attention.output, layer.feed_forward.outer):\n                "
+     "last.weight = torch.nn.Parameter(last.weight * (2 * len(encoder.layers)) ** -0.5)"),
+    ("12", 1, ".sum()", ".sum().item()"),
     ("14", 1, "math.cos(math.pi * t)", "torch.cos(torch.tensor(math.pi * t))"),
     ("14", 2, "m = 0.9 * m + 0.1 * gradient\n    v = 0.98 * v + 0.02 * gradient**2",
      "m.mul_(0.9).add_(0.1 * gradient); v.mul_(0.98).add_(0.02 * gradient**2)"),
