@@ -26,7 +26,8 @@ def run_command(command, argv):
     What their connections leave to Python's end is taken down in any order, and sometimes aborts.
     """
     status = status_of(command, argv)
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # torchrun sets it
+    several = os.environ.get("WORLD_SIZE", "")  # torchrun sets it
+    if several.isdecimal() and int(several) > 1:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

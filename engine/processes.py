@@ -16,16 +16,13 @@ from utils import device
 def processes():
     """Accelerate's `Accelerator`: who we are, as torchrun or `accelerate launch` has set it.
 
-    Raises InputError when this machine has fewer GPUs than processes, before NCCL is asked.
+    Raises InputError when the variables that set it are incomplete, and when this machine has fewer
+    GPUs than processes, before NCCL is asked.
     """
     from accelerate import Accelerator  # takes a moment, and only training needs it
     from accelerate.utils import DistributedDataParallelKwargs
 
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     gpus = torch.cuda.device_count()
-    if device().type == "cuda" and here > gpus:
-        hint = f"Start torchrun with --nproc-per-node {gpus}"
-        raise InputError(f"{here} processes on a machine with {gpus} GPU{'s'[: gpus > 1]}. {hint}")
     # the table of positions grows by itself: it is nothing to send, and lengths would differ
     options = DistributedDataParallelKwargs(
         broadcast_buffers=False,
@@ -33,8 +30,18 @@ def processes():
         find_unused_parameters=bool(edited_names()),  # which costs time, and ours are all used
     )
     on_cpu = device().type != "cuda"
-    # the loss chooses the data type by itself
-    return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])
+    try:
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        if here > gpus and not on_cpu:
+            hint = f"Start torchrun with --nproc-per-node {gpus}"
+            wrong = f"{here} processes on a machine with {gpus} GPU{'s'[: gpus > 1]}"
+            raise InputError(f"{wrong}. {hint}")
+        # the loss chooses the data type by itself
+        return Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[options])
+    except ValueError as error:
+        wrong = f"the variables of a training in several processes do not fit: {error}"
+        hint = "Start it by torchrun; for one process unset WORLD_SIZE, RANK and their like"
+        raise InputError(f"{wrong}. {hint}") from None
 
 
 def all_reduce_sum(tensor):

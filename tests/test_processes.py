@@ -19,6 +19,7 @@ from conftest import (
     random_items,
     random_model,
     read_records,
+    run_python,
 )
 
 import train
@@ -290,6 +291,20 @@ def test_more_processes_than_gpus_is_one_line(small_data, tmp_path, monkeypatch,
     assert train.main(["--data", str(small_data), "--run", str(tmp_path / "run")]) == 2
     assert "Start torchrun with --nproc-per-node 2\n" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("variable", ["WORLD_SIZE=", "LOCAL_WORLD_SIZE=x", "WORLD_SIZE=2"])
+def test_incomplete_variables_of_processes_are_one_line(variable):
+    """As a job script sets them, or `mpirun`."""
+    program = """
+from engine.errors import run_command
+from engine.processes import processes
+raise SystemExit(run_command(lambda argv: processes() and 0, []))
+"""
+    name, _, value = variable.partition("=")
+    done = run_python("-c", program, **{name: value})
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "for one process unset WORLD_SIZE" in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
