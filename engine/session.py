@@ -175,7 +175,8 @@ class TrainingSession:
         data = hashlib.sha256(both.encode()).hexdigest()
         if self.progress.data not in ("", data):
             hint = "Use --restart to begin anew, or another --run"
-            raise InputError(f"{path}: its checkpoint was made on other pairs. {hint}")
+            wrong = "its checkpoint was made on other pairs, or on these in files of another form"
+            raise InputError(f"{path}: {wrong}. {hint}")
         self.progress.data = data
         if self.progress.finished and not weights.exists():
             hint = "Put it back, or train again with --restart"
