@@ -179,6 +179,14 @@ def test_a_lesson_that_cannot_be_shown_is_named(monkeypatch, tmp_path):
         program.write_lessons(tmp_path, True, program.Edition("en", "English"))
 
 
+def test_a_filled_exercise_is_told_as_the_student_s_copy_tells_it():
+    with pytest.raises(InputError, match="^notebooks/05_layer_norm.ipynb, exercise 1: .* back$"):
+        with program.named(program.ROOT / "notebooks/05_layer_norm.ipynb"):
+            text = (program.ROOT / "notebooks/05_layer_norm.ipynb").read_text(encoding="utf-8")
+            filled = text.replace("raise NotImplementedError", "return x", 1)
+            program.without_solutions("notebooks/05_layer_norm.ipynb", filled)
+
+
 def test_a_former_site_is_written_over_and_nothing_else(site, monkeypatch, tmp_path):
     monkeypatch.setattr(program, "build", lambda folder, _: shutil.copytree(site, folder))
     former, mine = tmp_path / "former", tmp_path / "former" / "mine.png"

@@ -82,9 +82,12 @@ def named(path):
     try:
         yield
     except (InputError, OSError, ValueError, LookupError, StopIteration) as error:
+        name = path.relative_to(ROOT).as_posix()
+        if str(error).startswith(name):  # it names the file and says what to do
+            raise
         what = str(error) or type(error).__name__
         hint = "A lesson begins with title, question and minutes; pictures are files of the course"
-        raise InputError(f"{path.relative_to(ROOT)}: {what}. {hint}") from error
+        raise InputError(f"{name}: {what}. {hint}") from error
 
 
 def write_lessons(folder, solutions, edition):
