@@ -114,9 +114,9 @@ def join_words(tokens, language):
     """The text of these tokens: no space before a closing mark or after an opening one.
 
     Straight quotes open and close by turns; an odd single one is an apostrophe. Others open or
-    close by `quotes_that_turn`. A sign of money opens before a number, a stroke between two numbers
-    has spaces, and a dash has none in English. Nothing is glued to an address that would become a
-    part of it.
+    close by `quotes_that_turn`. A sign of money and ~ open before a number, a stroke or ~ between
+    two numbers has spaces, and a dash has none in English. Nothing is glued to an address that
+    would become a part of it.
     """
     tokens = list(tokens)
     text = ""
@@ -130,8 +130,10 @@ def join_words(tokens, language):
         number = after[:1].isdecimal()
         if token == "—":
             opening = closing = language == "en"
-        elif len(token) == 1 and category(token) == "Sc":
+        elif category(token[-1]) == "Sc":
             opening = number
+        elif token == "~":
+            opening = number and not before[-1:].isdecimal()
         elif token == "/" and number and before[-1:].isdecimal():
             opening = closing = False
         if token in by_turns:

@@ -141,7 +141,7 @@ def text_of(tokenizer, ids):
 
 
 def tell_other_spaces(tokenizer, texts):
-    """Says on stderr which target texts words cannot write, as AT&T: spaces are not stored."""
+    """Says on stderr which target texts words cannot write, as a[1]: spaces are not stored."""
     segmenter = tokenizer.segmenter
     if not joins_words(tokenizer):
         return

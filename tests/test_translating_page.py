@@ -212,7 +212,7 @@ def test_words_are_joined_as_the_course_joins_them():
         {spaced: true, dash: true, target: ["", "", "", "", ...tokens], ...marks},
         tokens.map((_, place) => place + 4))"""
     marks = {"opening": "".join(plain_text.OPENING), "closing": "".join(plain_text.CLOSING)}
-    signs = [*"„“”‚‘«»‹›\"'—,.(", "ja", "no", "5", "$", "/", "www.a.bc"]
+    signs = [*"„“”‚‘«»‹›\"'—,.(", "ja", "no", "5", "$", "US$", "~", "/", "www.a.bc"]
     draw = random.Random(0)
     with MiniRacer() as engine:
         engine.eval((PAGE / "engine.js").read_text(encoding="utf-8"))

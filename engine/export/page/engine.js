@@ -128,11 +128,11 @@ class Model {
       let [opening, closing] = [this.opening.includes(token), this.closing.includes(token)];
       if (turned.has(token)) [opening, closing] = [closing, opening];
       const number = isNumber([...(tokens[place + 1] ?? "")][0]);
+      const behindNumber = isNumber([...(tokens[place - 1] ?? "")].at(-1));
       if (token === "—") opening = closing = this.dash;
-      else if (/^\p{Sc}$/u.test(token)) opening = number;
-      else if (token === "/" && number && isNumber([...(tokens[place - 1] ?? "")].at(-1))) {
-        opening = closing = false;
-      }
+      else if (/\p{Sc}$/u.test(token)) opening = number;
+      else if (token === "~") opening = number && !behindNumber;
+      else if (token === "/" && number && behindNumber) opening = closing = false;
       if (byTurns.has(token)) {
         opening = ++counts[token] % 2 === 1;
         closing = !opening;
