@@ -130,7 +130,7 @@ def join_words(tokens, language):
         number = after[:1].isdecimal()
         if token == "—":
             opening = closing = language == "en"
-        elif category(token[-1]) == "Sc":
+        elif token and category(token[-1]) == "Sc":
             opening = number
         elif token == "~":
             opening = number and not before[-1:].isdecimal()

@@ -83,7 +83,7 @@ def named(path):
         yield
     except (InputError, OSError, ValueError, LookupError, StopIteration) as error:
         name = path.relative_to(ROOT).as_posix()
-        if str(error).startswith(name):  # it names the file and says what to do
+        if isinstance(error, InputError) and str(error).startswith(name):  # it says all
             raise
         what = str(error) or type(error).__name__
         hint = "A lesson begins with title, question and minutes; pictures are files of the course"
