@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import DATA
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine import definitions
@@ -172,7 +172,8 @@ def test_a_text_that_is_one_line_stays_as_it_is(text):
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-@given(text=st.text(max_size=40) | st.text("a1v /-.:°C$€—@w'", max_size=20))
+@given(text=st.text(max_size=40) | st.text("aA1¼v /-.:°C$€—@w'&_+=~#()", max_size=20))
+@example("A¢¼")
 def test_what_was_joined_is_cut_as_before(language, text):
     cut = WordSegmenter("en").segment
     once = join_words(cut(one_line(text)), language)
