@@ -345,9 +345,10 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     program.write_text(done.stdout, encoding="utf-8")
     files = small_data / "train.tsv", small_data / "dev.tsv"
     command = ["-I", program, *files, "--config", "tiny", "--eval-steps", "20"]
-    straight = run_python(*command, cwd=tmp_path, stdin="Good morning.\n")
+    straight = run_python(*command, cwd=tmp_path, stdin="\ufeffGood morning.\nGood morning.\n")
     assert (straight.returncode, straight.stderr) == (0, "")
-    *log, _ = straight.stdout.splitlines()
+    *log, first, second = straight.stdout.splitlines()
+    assert first == second  # a mark before the text is no part of it
     assert [line.split()[1] for line in log] == ["20:", "40:"]
     early = tmp_path / "stopped.py"  # the same, but it ends at the first checkpoint
     early.write_text(
@@ -382,11 +383,15 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     ):
         assert reason in refusal(*files, *options)
     edited = done.stdout.replace("-counts[token], token)", "counts[token], token)")
-    assert "was trained with another made_from" in refusal(*files, text=edited)  # ids mean others
+    other_text = "was trained with another text, or a model of another shape"
+    assert other_text in refusal(*files, text=edited)  # ids mean others
+    edited = done.stdout.replace("PRESETS = {\n", 'PRESETS = {"my": dict(keep="last"),\n')
+    unknown = "preset my sets keep, which is no setting"
+    assert unknown in refusal(*files, "--config", "my", text=edited)
     others = tmp_path / "others.tsv"
     lines = files[1].read_bytes().splitlines(keepends=True)
     for content, reason in (
-        (lines[::-1], "was trained with another made_from"),
+        (lines[::-1], other_text),
         ([*lines, b"\n"], f"line {len(lines) + 1}: is no sentence, tab"),
         ([b"a " * 61 + b"\tb\n"], "more than 60 tokens"),
         ([b"\xff"], "cannot be read"),
@@ -400,6 +405,14 @@ def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monke
     assert "no training of this program" in refusal(*files, "--weights", saved)
     absent = tmp_path / "none" / "x.pt"
     assert "none: no such folder for the weights" in refusal(*files, "--weights", absent)
+    if sys.platform == "linux":
+        assert "/proc/x.pt cannot be written" in refusal(*files, "--weights", "/proc/x.pt")
+    steep = tmp_path / "steep.py"
+    clip = "        norm = torch.nn.utils.clip_grad_norm_("
+    broken = f"        next(model.parameters()).grad.fill_(math.nan)\n{clip}"
+    steep.write_text(done.stdout.replace(clip, broken), encoding="utf-8")
+    ended = run_python("-I", steep, *command[2:], "--weights", "steep.pt", cwd=tmp_path)
+    assert ended.stderr == "error: a gradient is no number: lower the learning rate, lesson 14\n"
 
 
 @pytest.mark.parametrize(("argument", "status"), [("05", 2), ("--help", 0)])

@@ -13,7 +13,8 @@ import argparse
 import hashlib
 import re
 import sys
-from dataclasses import asdict, dataclass, replace
+import tempfile
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -85,6 +86,8 @@ def settings_of(given):
     """The preset's settings, changed by options. Raises ValueError if they cannot work together."""
     names = "src tgt src_segmentation tgt_segmentation steps eval_steps seed".split()
     chosen = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    if unknown := PRESETS[given.config].keys() - {field.name for field in fields(Settings)}:
+        raise ValueError(f"preset {given.config} sets {min(unknown)}, which is no setting here")
     config = Settings(**PRESETS[given.config] | chosen)
     kinds = {config.src_segmentation, config.tgt_segmentation}
     if config.tie_embeddings == "three-way" and kinds != {"subwords"}:
@@ -130,6 +133,10 @@ def check_weights(path, config):
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path.parent}: no such folder for the weights")
     if not path.exists():
+        try:  # before anything is trained
+            tempfile.TemporaryFile(dir=path.absolute().parent).close()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be written: {error.strerror}") from None
         return config
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)["config"]
@@ -142,6 +149,8 @@ def check_weights(path, config):
     config = replace(config, program=begun_with)
     settings = asdict(config).items()
     changed = [name for name, value in settings if (name, value) not in saved.items()]
+    if "made_from" in changed:
+        changed = ["text, or a model of another shape"]
     if changed:
         wrong = f"{path} was trained with another {', '.join(changed)}"
         raise ValueError(f"{wrong}: give the same, or other --weights")
@@ -182,15 +191,20 @@ def main():
     optimizer, scheduler = make_optimizer(model.to(device), config)
     parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
     how = given.weights, given.pieces, given.bfloat16
-    # lesson 15's, which comes before this in the one file
-    training_loop(parts, train_set, dev_batches, config, *how)  # noqa: F821
+    try:
+        # lesson 15's, which comes before this in the one file
+        training_loop(parts, train_set, dev_batches, config, *how)  # noqa: F821
+    except RuntimeError as error:
+        if "non-finite" not in str(error):
+            raise
+        sys.exit("error: a gradient is no number: lower the learning rate, lesson 14")
     if world > 1:  # noqa: F821
         torch.distributed.destroy_process_group()
     if rank > 0:  # noqa: F821
         return
     best = torch.load(best_of(given.weights), map_location=device, weights_only=True)  # noqa: F821
     model.load_state_dict(best)
-    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")
     for number, line in enumerate(map(str.strip, sys.stdin), start=1):
         if re.search("[\udc80-\udcff]", line):  # what Python reads bad bytes as
             sys.exit(f"error: line {number} is not UTF-8")
