@@ -93,6 +93,8 @@ LOOK_RIGHT = [
      "are no parameters"),
     ("07", 2, "return x + self.alpha * sublayer(x)", "x += self.alpha * sublayer(x); return x",
      "x itself is changed"),
+    ("08", 1, "return (states * real).sum(dim=1) / real.sum(dim=1)",
+     "return ((states * real).sum(dim=1) / real.sum(dim=1)).squeeze()", "batch of one"),
     ("08", 1, " / real.sum(dim=1)", " // real.sum(dim=1)", "is right, not"),
     ("08", 2, "x = norms[0](x + attention(x, x, x, src_mask))",
      "x += attention(x, x, x, src_mask); x = norms[0](x)", "`x` itself was changed"),
@@ -126,6 +128,8 @@ LOOK_RIGHT = [
     ("13", 2, "(loss / total).backward()",
      "whole = loss / total + (whole if part is not parts[0] else 0)\n    whole.backward()",
      "graphs of all parts"),
+    ("14", 1, "peak / 2 * (1 + math.cos(math.pi * t))", "peak * (1 - 3 * t * t + 2 * t**3)",
+     "of 10 and 40 steps"),
     ("14", 2, " + 1e-9)", ")", "unless ε is added"),
     ("14", 2, ".sqrt() + 1e-9)", " + 1e-9).sqrt()", "the last thing"),
     ("15", 1, "split_rows(batch, parts)", "[batch]", "worked through in parts"),
@@ -141,6 +145,7 @@ LOOK_RIGHT = [
 
 # and right ones in another form
 RIGHT = [
+    ("05", 2, "return (g * y).sum(dim=0), g.sum(dim=0)", "return [(g * y).sum(0), g.sum(0)]"),
     ("05", 2, "return", "g, y = g.float(), y.float(); return"),
     ("11", 2, "for matrix in (layer.self_attention.output.weight, layer.feed_forward.outer.weight):"
      "\n                matrix.mul_((2 * len(encoder.layers)) ** -0.5)",
