@@ -74,7 +74,8 @@ def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for, dig
     `digests` are `lesson_digests` of the code that it was computed with.
     """
     whole = folder / f"step-{progress.step}"
-    if whole.exists():  # the step ended with an evaluation, and then the run was stopped
+    if whole.exists():  # saved twice after a step, perhaps before and after an evaluation
+        write_json(whole / "state.json", asdict(progress))
         return
     for left in step_folders(folder, ".tmp"):  # by a process that was killed
         shutil.rmtree(left)
@@ -82,7 +83,8 @@ def save_checkpoint(folder, model, optimizer, scheduler, progress, made_for, dig
     temporary.mkdir(parents=True)
     write_tensors(temporary / "model.safetensors", weights_of(model), made_for=made_for)
     write_tensors(temporary / "optimizer.safetensors", moments(optimizer))
-    write_json(temporary / "schedule.json", digests | schedule(optimizer, scheduler))
+    names = {"parameters": parameter_names(model, optimizer)}
+    write_json(temporary / "schedule.json", digests | names | schedule(optimizer, scheduler))
     write_json(temporary / "state.json", asdict(progress))
     temporary.rename(whole)
 
@@ -100,6 +102,15 @@ def moments(optimizer):
                 wrong = f"a run cannot store {key!r}, a {type(value).__name__} of the optimizer"
                 raise InputError(f"{wrong}. Notebook 14's state may hold tensors and numbers")
     return tensors
+
+
+def parameter_names(model, optimizer):
+    """The name of each of the optimizer's parameters in its order, None if the model lacks it.
+
+    Their order is that of a class's lines, or of a set: the next process may have another.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [names.get(id(one)) for group in optimizer.param_groups for one in group["params"]]
 
 
 def schedule(optimizer, scheduler):
@@ -123,6 +134,9 @@ def check_schedule(model, optimizer, scheduler):
         if parameter.requires_grad and id(parameter) not in trained:
             wrong = f"notebook 14's optimizer leaves {name} out"
             raise InputError(f"{wrong}. Give it all parameters, or freeze: requires_grad_(False)")
+    if None in parameter_names(model, optimizer):
+        wrong = "notebook 14's optimizer trains a parameter that the model lacks"
+        raise InputError(f"{wrong}, so no checkpoint holds it. Put it into the model")
     try:
         json.dumps(schedule(optimizer, scheduler))
     except (TypeError, AttributeError) as error:
@@ -152,7 +166,8 @@ def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for, digests):
     try:
         optimizer.load_state_dict({"state": {}, "param_groups": stored["groups"]})
         scheduler.load_state_dict(with_numbers(stored["scheduler"]))
-        load_moments(checkpoint / "optimizer.safetensors", optimizer)
+        names = stored.get("parameters", parameter_names(model, optimizer))  # older runs have none
+        load_moments(checkpoint / "optimizer.safetensors", model, optimizer, names)
     except (ValueError, TypeError, LookupError, AttributeError):
         hint = "Take a whole copy of it, or train again with --restart"
         raise InputError(f"{checkpoint}: damaged. {hint}") from None
@@ -163,15 +178,18 @@ def load_checkpoint(checkpoint, model, optimizer, scheduler, made_for, digests):
     return progress, lessons_changed(stored, digests)
 
 
-def load_moments(path, optimizer):
-    """Puts them back in the types they had: `load_state_dict` would cast to the parameter's."""
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+def load_moments(path, model, optimizer, names):
+    """Puts them back in the types they had: `load_state_dict` would cast to the parameter's.
+
+    `names` are `parameter_names` of when they were stored.
+    """
+    parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, tensor in read_tensors(path).items():
         number, _, key = name.partition(".")
         if not tensor.isfinite().all():
             raise InputError(f"{path}: {name} holds NaN or infinity. Train again with --restart")
         if key:
-            parameter = parameters[int(number)]
+            parameter = parameters[names[int(number)]]
             optimizer.state[parameter][key] = tensor.to(parameter.device)
 
 

@@ -51,12 +51,12 @@ def check_setting(name, kind, value):
         raise InputError(f"{name} is {value!r}: give a value of type {kind.__name__}")
     if kind not in (int, float):
         return
-    lowest = "from 0" if name in ZERO_IS_FINE else "above 0"
     bounded = name in ZERO_IS_FINE or name in ABOVE_ZERO  # others are a reader's own
+    lowest = (" from 0" if name in ZERO_IS_FINE else " above 0") if bounded else ""
     highest = HIGHEST.get(name, 10**9 if kind is int else sys.float_info.max)
     too_low = bounded and (value < 0 or (value == 0 and name in ABOVE_ZERO))
     if too_low or value != value:  # the second is true of "not a number" only
-        raise InputError(f"{name} is {value}: give a number {lowest}")
+        raise InputError(f"{name} is {value}: give a number{lowest}")
     if value > highest and not (name in INFINITE_IS_FINE and value == float("inf")):
         raise InputError(f"{name} is {value}: give a number of at most {highest:,}")
 

@@ -22,6 +22,24 @@ def at_home(path):
     return path
 
 
+def check_folder(path, option):
+    """Raises InputError for a path that no folder of ours can have, given by this option."""
+    wrong, hint = None, "Give another folder"
+    if os.path.realpath(path) == os.path.realpath("."):
+        wrong, hint = "is the current folder", "Give one of its own"
+    elif os.path.islink(path) and not os.path.isdir(path):
+        wrong, hint = "is a link to no folder", "Remove it, or give another"
+    elif not_utf8(os.path.abspath(path)):  # some libraries cannot open a file there
+        wrong = "has a name that is not UTF-8"
+    if wrong:
+        raise InputError(f"{option} {path} {wrong}. {hint}")
+
+
+def not_utf8(text):
+    """Whether it holds bytes that Python could not read as UTF-8."""
+    return any("\ud800" <= sign <= "\udfff" for sign in str(text))
+
+
 def file_digest(path):
     """SHA-256 of a file's bytes, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -45,8 +63,10 @@ def write_whole(path, content):
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not error.filename:  # the disk is full
+            error.filename = str(path)
         raise
 
 

@@ -18,7 +18,7 @@ from engine import checkpoints
 from engine.checkpoints import Progress, step_of
 from engine.definitions import lesson_digests, lessons_changed
 from engine.errors import InputError, Stopped
-from engine.files import read_json, write_json
+from engine.files import check_folder, read_json, write_json
 from engine.model_files import (
     check_storable,
     made_for,
@@ -71,6 +71,7 @@ class TrainingSession:
         self.log_file = Log(self.folder.path / "log.jsonl")
         self.progress = Progress()
         self.position = (0, 0)
+        self.saved = None  # the step of the newest checkpoint
         self.writes = processes().is_main_process
         self.made_for = made_for(config, source, target)
         self.digests = lesson_digests()
@@ -166,6 +167,7 @@ class TrainingSession:
             newest = self.shared(self.checkpoints / f"step-{step}")
             more = self.made_for, self.digests
             self.progress, changed = checkpoints.load_checkpoint(newest, *self.parts, *more)
+            self.saved = step
             if all_reduce_max(changed):
                 self.go_on_with_other_lessons()
         elif self.writes and weights.exists() and not self.checkpoints.exists():
@@ -283,6 +285,7 @@ class TrainingSession:
             checkpoints.save_checkpoint(self.checkpoints, *self.parts, *more)
             checkpoints.drop_old(self.checkpoints, self.config, self.evaluated())
         wait_for_all()  # for the first one, until it is written
+        self.saved = progress.step
         log.pause()
 
     def stop_if_asked(self):
@@ -295,12 +298,11 @@ class TrainingSession:
 
 def check_place(path):
     """Raises InputError for a folder that no run may be written to."""
-    if os.path.realpath(path) == os.path.realpath("."):
-        raise InputError("--run is the current folder. Give the run a folder of its own")
+    check_folder(path, "--run")
     if is_the_box(path):
         raise InputError(f"--run {path} is the model in the box. Give a folder of its own")
-    if path.is_symlink() and not path.is_dir():
-        raise InputError(f"--run {path} is a link to no folder. Remove it, or give another")
+    if (path / "run.py").exists():
+        raise InputError(f"--run {path} is an exported model, and no run. Give another folder")
 
 
 def check_ours(path):

@@ -149,6 +149,8 @@ class Run(TrainingSession):
             entries = self.measure()
         self.log(dev_loss=dev_loss, **entries)
         self.keep(self.progress.judge(dev_loss, self.config))
+        if self.saved == self.progress.step:  # an edited loop saves first
+            self.save()
 
 
 def train_in(run, model, train_set, dev_set, measure=dict):
@@ -174,8 +176,9 @@ def train_in(run, model, train_set, dev_set, measure=dict):
         train(run, batch_loss, optimizer, scheduler, config)
         if run.progress.step >= config.steps and not run.progress.finished:
             run.evaluate()  # an edited loop has not, and a run without weights is lost
+        if run.progress.finished and run.saved != run.progress.step:
             run.save()
-        elif not run.progress.finished and run.writes:
+        if not run.progress.finished and run.writes:
             ended = f"notebook 15's loop ended at step {run.progress.step} of {config.steps}"
             print(f"{ended}: the same command goes on from the last checkpoint", file=sys.stderr)
     return run.records

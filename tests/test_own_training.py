@@ -136,6 +136,25 @@ def test_an_optimizer_that_counts_in_its_groups_goes_on(tmp_path):
         )
 
 
+def test_the_optimizer_s_state_is_each_parameter_s_own_in_any_order(tmp_path):
+    """A class whose lines are exchanged has another order, and so has a set."""
+    model = make_model(TINY, 30, 30)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for number, parameter in enumerate(model.parameters()):
+        parameter.grad = torch.full_like(parameter, float(number))
+    optimizer.step()
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
+    save_checkpoint(tmp_path, model, optimizer, scheduler, Progress(step=1), "x", DIGESTS)
+    other = torch.optim.Adam(list(model.parameters())[::-1], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(other, lambda step: 1)
+    load_checkpoint(tmp_path / "step-1", model, other, scheduler, "x", DIGESTS)
+    for parameter in model.parameters():
+        assert torch.equal(other.state[parameter]["exp_avg"], optimizer.state[parameter]["exp_avg"])
+    foreign = torch.optim.Adam([*model.parameters(), nn.Parameter(torch.ones(1))])
+    with pytest.raises(InputError, match="a parameter that the model lacks"):
+        check_schedule(model, foreign, scheduler)
+
+
 def test_what_no_checkpoint_could_hold_is_refused_before_it_trains():
     model = make_model(TINY, 30, 30)
     optimizer, scheduler = counting(model)
@@ -385,6 +404,28 @@ def test_a_loss_of_parts_is_that_of_the_edited_class(monkeypatch, edit):
     else:
         model.generator.projection = nn.Sequential(model.generator.projection)
         assert not forward_is_ours(model)
+
+
+@pytest.mark.parametrize("calls", ["", "evaluate", "save", "save, evaluate", "evaluate, save"])
+def test_a_run_that_is_finished_has_a_checkpoint_that_says_so(
+    calls, small_data, tmp_path, monkeypatch
+):
+    """Whatever an edited loop calls at its evaluations, and in which order."""
+
+    def train(run, batch_loss, optimizer, scheduler, config):
+        for step, batch in run.batches():
+            run.add(*train_step(batch_loss, batch, optimizer, 1.0), 0.1)
+            if step % 3 == 0:
+                for call in calls.split(", ") if calls else []:
+                    getattr(run, call)()
+
+    monkeypatch.setattr(training_run, "train", train)
+    run_training(small_data, SHORT, tmp_path)
+    last = RunFolder(tmp_path).progress()
+    losses = [one["dev_loss"] for one in read_records(tmp_path) if "dev_loss" in one]
+    assert (last.step, last.finished, last.best_loss) == (6, True, min(losses))
+    run_training(small_data, SHORT, tmp_path)  # nothing is measured again
+    assert len(losses) == len([one for one in read_records(tmp_path) if "dev_loss" in one])
 
 
 def test_a_loop_that_ends_early_says_so(small_data, tmp_path, monkeypatch, capsys):

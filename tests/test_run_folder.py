@@ -23,6 +23,7 @@ from engine import loading, training_run
 from engine.checkpoints import Progress, save_checkpoint
 from engine.definitions import lesson_digests
 from engine.errors import InputError, Stopped
+from engine.files import file_digest
 from engine.loading import seed_step
 from engine.model_files import read_tensors
 from engine.run_config import RunConfig
@@ -468,16 +469,17 @@ def test_sigterm_during_an_evaluation(small_data, straight, tmp_path):
     assert_same_run(straight, tmp_path)
 
 
-def test_a_checkpoint_that_is_there_is_never_touched(straight, tmp_path):
+def test_of_a_checkpoint_that_is_there_only_the_progress_is_written_again(straight, tmp_path):
     folder, model = (
         shutil.copytree(straight / "checkpoints", tmp_path / "steps"),
         make_model(TINY, 9, 9),
     )
     optimizer, scheduler = make_optimizer(model, TINY)
-    before = (folder / "step-8" / "state.json").stat().st_mtime_ns
+    before = {path.name: file_digest(path) for path in (folder / "step-8").iterdir()}
     (folder / "step-3.tmp").mkdir()
-    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=8), "", {})
-    assert (folder / "step-8" / "state.json").stat().st_mtime_ns == before
+    save_checkpoint(folder, model, optimizer, scheduler, Progress(step=8, stale=5), "", {})
+    after = {path.name: file_digest(path) for path in (folder / "step-8").iterdir()}
+    assert {name for name in after if after[name] != before[name]} == {"state.json"}
     save_checkpoint(folder, model, optimizer, scheduler, Progress(step=20), "", {})
     assert {path.name for path in folder.iterdir()} == {"step-6", "step-8", "step-20"}
 
