@@ -1,5 +1,6 @@
 """Writes a trained run for use elsewhere: `python export.py --run RUN --out FOLDER`."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.options import parse_command
 from engine.pretrained import default_run, tell_edited
+from engine.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,10 @@ def export_command(argv):
         return 0
     export(run, command.out, command.form, command.int8)
     engine = {"ctranslate2": "ctranslate2", "onnx": "onnxruntime"}[command.form]
-    print(f'{command.out}: try python {command.out / "run.py"} "Good morning."', end="")
+    language = RunFolder(run).read_config().src
+    example = {"en": "Good morning.", "zh": "早上好。"}.get(language, "TEXT")
+    program = shlex.quote(str(command.out / "run.py"))
+    print(f'{command.out}: try python {program} "{example}"', end="")
     print(f" where {engine} and tokenizers are installed")
     return 0
 

@@ -59,6 +59,8 @@ def status_of(command, argv):
         text = str(error)
         if of_a_file:
             text = f"{error.filename}: {error.strerror}. {what_to_do(error)}"
+        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:  # where it prints to
+            text = f"{error.strerror}. {what_to_do(error)}"
         return tell(f"error: {CONTROL.sub(' ', text)}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):

@@ -101,7 +101,7 @@ def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
     names = {"beam": f"beam {beam_size}, alpha {alpha}"}
     scores = {names.get(name, name): row for name, row in scores.items()}
     digest = hashlib.sha256(repr(pairs).encode()).hexdigest()[:8]
-    data = Path(data).resolve().name
+    data = os.fsencode(Path(data).resolve().name).decode(errors="backslashreplace")
     key = f"{data}/{split} {digest}"
     about = {"data": data, "split": split, "pairs": len(pairs)}
     about |= {"time": now(), "torch": torch.__version__, "made_with": made}

@@ -59,6 +59,10 @@ def test_train_translate_and_score(small_data, tmp_path, capsys):
     assert [key.split()[0].split("/")[1] for key in entries] == ["test", "dev", "test"]
     searches = {"greedy", "beam 4, alpha 1.4", "beam 2, alpha 0.0"}
     assert searches <= next(iter(entries.values())).keys()
+    if sys.platform == "linux":  # a name out of an archive from Windows is not UTF-8
+        odd = other.rename(tmp_path / "d\udcc4")
+        assert translate.main(["--run", str(run), "--score", str(odd), *options]) == 0
+        assert any(key.startswith(r"d\xc4/test ") for key in scoring.read_scores(run))
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"max_length": 3}))  # another model
     assert translate.main([*score, "test", "--beam-size", "3"]) == 0

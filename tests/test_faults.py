@@ -1,5 +1,6 @@
 """What a user can get wrong: one clear line on stderr, exit status 2, never a traceback."""
 
+import errno
 import json
 import math
 import os
@@ -21,8 +22,8 @@ import translate
 from engine import training_run
 from engine.corpus.formats import read_split
 from engine.corpus.tokenizers import make_tokenizers
-from engine.errors import InputError, Stopped
-from engine.files import write_json
+from engine.errors import InputError, Stopped, run_command
+from engine.files import write_json, write_whole
 from engine.model_files import (
     load_tokenizer,
     read_tensors,
@@ -359,6 +360,37 @@ def test_a_run_at_a_link_to_nowhere_is_refused(refused, small_data, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "gone")
     refused(train.main, train_again(small_data, link), "is a link to no folder. Remove it")
+
+
+@pytest.mark.parametrize("form", ["page", "onnx"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [(".", "is the current folder"), ("link", "is a link to no"), ("d\udcc4", "is not UTF-8")],
+)
+def test_no_folder_is_made_where_none_can_be(refused, tmp_path, monkeypatch, form, name, reason):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("gone", "link")
+    refused(export.main, ["--run", str(BOX), "--form", form, "--out", name], reason)
+    refused(train.main, ["--run", name], reason)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_an_export_is_no_run_to_train(refused, tmp_path, small_data):
+    (tmp_path / "run.py").touch()
+    refused(train.main, train_again(small_data, tmp_path), "an exported model, and no run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.py"]
+
+
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(tmp_path, monkeypatch, capsys):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert run_command(lambda argv: write_whole(tmp_path / "x", "text"), []) == 2
+    assert f"{tmp_path / 'x'}: No space left on device. Make room" in capsys.readouterr().err
+    assert run_command(full, []) == 2  # as a line that is printed to it
+    assert "error: No space left on device. Make room" in capsys.readouterr().err
 
 
 def test_a_run_is_held_from_opening_to_the_end(refused, run, small_data, monkeypatch):

@@ -12,7 +12,7 @@ from engine.export.ctranslate2_form import export_ctranslate2
 from engine.export.onnx_form import export_onnx
 from engine.export.proof import prove
 from engine.export.tokenizer_files import export_tokenizer
-from engine.files import file_digest, fresh_name, write_json, write_whole
+from engine.files import check_folder, file_digest, fresh_name, write_json, write_whole
 from engine.languages import languages_of
 from engine.translator import Translator, has_spaces
 from utils import ROOT
@@ -45,6 +45,7 @@ def export(run, out, form, int8=False):
     folder translates otherwise than `run`.
     """
     out = Path(out)
+    check_folder(out, "--out")
     if out.exists():
         raise InputError(f"{out}: is there already. Give a folder that does not exist yet")
     translator = Translator.load(run, device="cpu")

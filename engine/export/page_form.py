@@ -25,7 +25,7 @@ from engine.export.proof import (
     tensors_of,
 )
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
-from engine.files import fresh_name, read_json, write_whole
+from engine.files import check_folder, fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
 from engine.plain_text import APOSTROPHE, CLOSING, INVISIBLE, OPENING
@@ -67,6 +67,7 @@ def export_page(run, out):
     Raises InputError for anything else there, for a run that the page could not compute, and where
     the page computes something else than the course.
     """
+    check_folder(out, "--out")
     out = Path(os.path.realpath(out))  # behind a link the folder is exchanged, and the link stays
     check_place(out)
     refuse_replaced("the page", followed=("ALPHA",))
@@ -99,6 +100,7 @@ def replace_folder(out, new):
     """
     earlier = fresh_name(out)
     if out.exists():
+        shutil.copymode(out, new)
         out.rename(earlier)
     new.rename(out)
     if earlier.exists():

@@ -5,6 +5,7 @@ libraries tokenizers and the engine of `settings.json`, ctranslate2 or onnxrunti
 """
 
 import argparse
+import errno
 import hashlib
 import json
 import sys
@@ -108,7 +109,9 @@ def main():
         return 2
     except Exception as error:  # a damaged folder: told in one line
         message = f"{type(error).__name__}: {error}".replace("\n", " ")
-        print(f"error: {message}. If the folder is not whole, export it again", file=sys.stderr)
+        full = getattr(error, "errno", None) == errno.ENOSPC  # where standard output goes
+        hint = "Make room" if full else "If the folder is not whole, export it again"
+        print(f"error: {message}. {hint}", file=sys.stderr)
         return 2
     return 0
 
