@@ -59,8 +59,11 @@ def parse_command(form, argv, program, preset=None, used=OURS):
 def check_values(argv):
     """Raises InputError for an option with an empty value, as an unset variable leaves it.
 
-    Or with None, as Python writes one; to tyro that is an option that is not there.
+    Or with None, as Python writes one; to tyro that is an option that is not there. And for a
+    second file to translate: of an option that is given twice tyro takes the last.
     """
+    if sum(part.partition("=")[0] == "--input" for part in argv) > 1:
+        raise InputError("--input is given twice. Give one, or all by: cat FILE FILE |")
     for option, following in zip(argv, [*argv[1:], "-"]):
         name, equals, value = option.partition("=")
         value = value if equals else following
