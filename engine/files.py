@@ -88,10 +88,11 @@ def read_json(path):
     return content
 
 
-def read_form(path, form, whole):
+def read_form(path, form, whole, doubt="Is it cut short, or of another version?"):
     """A dataclass that checks itself, from the JSON file that it was written to.
 
-    `whole`: no field may be missing. Raises InputError, naming the file and what is wrong.
+    `whole`: no field may be missing. Raises InputError, naming the file, what is wrong, and
+    what may be the reason.
     """
     names = [field.name for field in fields(form)]
     content = read_json(path)
@@ -99,8 +100,8 @@ def read_form(path, form, whole):
     missing = [name for name in names if name not in content]
     if unknown or (whole and missing):
         wrong = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
-        raise InputError(f"{path}: {wrong}. Is it cut short, or of another version?")
+        raise InputError(f"{path}: {wrong}. {doubt}")
     try:
         return form(**content)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}. {doubt}") from None

@@ -19,15 +19,9 @@ import torch
 
 from engine.checkpoints import Progress, find_checkpoints
 from engine.checks import check_fields, check_vocabularies
-from engine.definitions import (
-    code_digest,
-    edited_names,
-    lesson_digests,
-    lessons,
-    lessons_changed,
-)
+from engine.definitions import code_digest, edited_names, lessons
 from engine.errors import InputError
-from engine.files import read_form, read_json
+from engine.files import read_form
 from engine.fused_attention import use_fused_attention
 from engine.model_files import MEANING, check_size, load_tokenizer, load_weights, made_for
 from engine.run_config import RunConfig
@@ -78,14 +72,8 @@ class RunFolder:
         if (self.path / "run.py").exists():
             hint = f"Translate with: python {self.path / 'run.py'}"
             raise InputError(f"{self.path}: is an exported model, and no run. {hint}")
-        try:
-            return read_form(self.path / "config.json", RunConfig, whole=False)
-        except InputError as error:
-            made = self.path / "made.json"
-            if made.exists() and lessons_changed(read_json(made), lesson_digests()):
-                hint = "The lessons were others when it was trained: put them back as they were"
-                raise InputError(f"{error}. {hint}") from None
-            raise
+        doubt = "Was lesson 00 another one when it was trained? Then put that back"
+        return read_form(self.path / "config.json", RunConfig, whole=False, doubt=doubt)
 
     def tokenizers(self):
         """Its source and its target tokenizer."""

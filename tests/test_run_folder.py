@@ -407,17 +407,12 @@ def test_without_checkpoints_the_log_says_whether_a_run_is_finished(finished_run
     assert not RunFolder(run).is_finished()
 
 
-def test_a_setting_that_lesson_00_had_at_the_training_is_told(finished_run, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(finished_run, run)
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(config | {"schedule": "cosine"}))
-    with pytest.raises(InputError, match="choose one of noam, linear$"):
-        RunFolder(run).read_config()
-    made = json.loads((run / "made.json").read_text())
-    (run / "made.json").write_text(json.dumps(made | {"lessons": "others"}))
-    with pytest.raises(InputError, match="The lessons were others when it was trained"):
-        RunFolder(run).read_config()
+@pytest.mark.parametrize("setting", [{"schedule": "cosine"}, {"gate": 2.0}])
+def test_a_setting_that_lesson_00_had_at_the_training_is_told(finished_run, tmp_path, setting):
+    config = json.loads((finished_run / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | setting))
+    with pytest.raises(InputError, match=r"[a-z]\. Was lesson 00 another one when it was trained"):
+        RunFolder(tmp_path).read_config()
 
 
 def test_another_command_on_the_same_folder_is_refused(small_data, finished_run, tmp_path):
