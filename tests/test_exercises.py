@@ -77,6 +77,9 @@ LOOK_RIGHT = [
     ("02", 2, "cosine[[PAD, number]] = -torch.inf\n    return cosine.topk(count).indices.tolist()",
      "cosine[PAD] = -torch.inf; return cosine.argsort(stable=True, descending=True)[1:count + 1]",
      "by its number"),
+    ("02", 1, "return gradient.index_add(0, ids, upstream)",
+     "gradient = gradient.index_add(0, ids, upstream); gradient[0] = 0; return gradient",
+     "PAD is a token like others"),
     ("03", 1, "return x + self.table(places)", "x += self.table(places); return x",
      "x itself was changed"),
     ("03", 2, "device=x.device) / d_k)", "device=x.device) / 8)", "is d_k fixed?"),
@@ -130,10 +133,16 @@ LOOK_RIGHT = [
     ("13", 2, "(loss / total).backward()",
      "whole = loss / total + (whole if part is not parts[0] else 0)\n    whole.backward()",
      "graphs of all parts"),
+    ("13", 2, "BatchLoss(model, criterion)", "BatchLoss(model, LabelSmoothing(0))", "its size is"),
     ("14", 1, "peak / 2 * (1 + math.cos(math.pi * t))", "peak * (1 - 3 * t * t + 2 * t**3)",
      "of 10 and 40 steps"),
     ("14", 2, " + 1e-9)", ")", "unless ε is added"),
     ("14", 2, ".sqrt() + 1e-9)", " + 1e-9).sqrt()", "the last thing"),
+    ("15", 1, "    for batch in batches:\n        optimizer.zero_grad()\n",
+     "    optimizer.zero_grad()\n    for batch in batches:\n", "gradients of its own batch"),
+    ("15", 1, "        optimizer.step()\n        losses.append(total / tokens.item())\n",
+     "        losses.append(total / tokens.item())\n    optimizer.step()\n", "want two steps"),
+    ("15", 1, "LabelSmoothing(smoothing)", "LabelSmoothing(0.1)", "each by itself"),
     ("15", 1, "split_rows(batch, parts)", "[batch]", "worked through in parts"),
     ("15", 1, "return losses, evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches)",
      "dev = evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches); model.train()\n"
@@ -149,6 +158,7 @@ LOOK_RIGHT = [
 RIGHT = [
     ("05", 2, "return (g * y).sum(dim=0), g.sum(dim=0)", "return [(g * y).sum(0), g.sum(0)]"),
     ("05", 2, "return", "g, y = g.float(), y.float(); return"),
+    ("10", 1, "Generator(", "nn.Linear("),
     ("11", 2, "for matrix in (layer.self_attention.output.weight, layer.feed_forward.outer.weight):"
      "\n                matrix.mul_((2 * len(encoder.layers)) ** -0.5)",
      "for last in (layer.self_attention.output, layer.feed_forward.outer):\n                "
