@@ -76,10 +76,14 @@ class Translator:
 
         An empty sentence returns an empty one. One that is too long is cut; stderr says which, the
         first of them being line `first`. `bar` is of tqdm and counts sentences. Raises InputError
-        for weights with which the model gives no probabilities, TypeError for a single text.
+        for weights with which the model gives no probabilities, TypeError for a single text,
+        ValueError for a size that is no whole number from 1.
         """
         if isinstance(sentences, str):  # would be taken for a list of characters
             raise TypeError("give a list of sentences, as in translate([sentence])")
+        for name, size in (("beam_size", beam_size), ("batch_size", batch_size)):
+            if type(size) is not int or size < 1:
+                raise ValueError(f"{name} is {size!r}: give a whole number from 1")
         alpha = self.alpha if alpha is None else alpha
         rows = self.source.encode_batch([self.clean(sentence) for sentence in sentences])
         for number, ids in enumerate(rows, start=first):

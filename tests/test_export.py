@@ -396,6 +396,16 @@ def test_words_are_joined_as_here(folders, pairs, monkeypatch):
         assert model.join(ids) == join_words(tokens, "zh")
 
 
+@pytest.mark.parametrize("size", [{"beam_size": 0}, {"batch_size": -1}, {"batch_size": 2.5}])
+def test_sizes_that_no_search_can_have_are_refused(folders, translator, monkeypatch, size):
+    monkeypatch.syspath_prepend(folders / "ctranslate2")
+    import run
+
+    for model in (run.Model(), translator):
+        with pytest.raises(ValueError, match=f"{next(iter(size))} is .*: give a whole number"):
+            model.translate(["We play football."], **size)
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_ctranslate2_computes_what_a_shaken_model_does(translator, tmp_path, norm):
     torch.manual_seed(1)

@@ -47,8 +47,9 @@ class Model:
         """One translation for each text, the first of which is line `first`."""
         if isinstance(texts, str):  # would be taken for a list of characters
             raise TypeError("give a list of texts, as in translate([text])")
-        if type(beam_size) is not int or not 1 <= beam_size <= 100:
-            raise ValueError(f"beam_size is {beam_size}: give a whole number from 1 to 100")
+        for name, size, most in (("beam_size", beam_size, 100), ("batch_size", batch_size, 10_000)):
+            if type(size) is not int or not 1 <= size <= most:
+                raise ValueError(f"{name} is {size!r}: give a whole number from 1 to {most}")
         texts = [one_line(text) for text in texts]
         longest = self.settings["max_length"]
         written = [""] * len(texts)
