@@ -302,6 +302,7 @@ def test_an_edited_search_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="follows no edit of length_penalty"):
         export(BOX, tmp_path / "onnx", "onnx")
     unseen = pytest.MonkeyPatch()
+    unseen.setattr(proof, "SENTENCES", 14)
     unseen.setattr(proof, "replaced_names", list)
     monkeypatch.setattr(translation, "length_penalty", lambda length, alpha: length / length)
     with pytest.raises(InputError, match="would translate"):

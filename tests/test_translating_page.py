@@ -73,7 +73,8 @@ def folder(tmp_path_factory):
     for name in ("index.html", "weights.js"):
         (written / name).write_text("old", encoding="utf-8")
     told = io.StringIO()
-    with contextlib.redirect_stderr(told):
+    with contextlib.redirect_stderr(told), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "SENTENCES", 14)  # fewer than a reader's, the long ones among them
         assert program.main(["--form", "page", "--out", str(written), "--run", str(BOX)]) == 0
     assert "cut after" not in told.getvalue()  # of sentences that nobody has given
     assert [path.name for path in written.parent.iterdir()] == ["translator"]
