@@ -34,6 +34,7 @@ MASKED = {
     "decoder: object masked": [("decoder", "object")],
     "only through play": [("others", "object"), ("decoder", "object")],
     "only through the others": [("play", "object"), ("decoder", "object")],
+    "all three masked": [("others", "object"), ("play", "object"), ("decoder", "object")],
 }
 # 打算 is to plan, 下午 the afternoon and 子弹 a bullet: the verb's character is no verb there.
 # In 儿子弹 it is one: a son who plays
