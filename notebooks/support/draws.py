@@ -55,7 +55,7 @@ def learn(layers=1.0, table=1.0, redraw=None, seed=0, steps=50, copied=False):
         model.generator.projection.weight = nn.Parameter(model.tgt_embedding.lookup.weight.clone())
     optimizer = short_training.adam(model, rate=2e-3)
     losses = []
-    loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 512))
+    loader = make_dataloader(train_set, TokenBatchSampler(train_set.lengths, 256))
     for _, batch in zip(range(steps), loader):
         loss = token_loss(model, batch)
         optimizer.zero_grad()
