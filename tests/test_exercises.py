@@ -143,7 +143,12 @@ LOOK_RIGHT = [
     ("15", 1, "        optimizer.step()\n        losses.append(total / tokens.item())\n",
      "        losses.append(total / tokens.item())\n    optimizer.step()\n", "want two steps"),
     ("15", 1, "LabelSmoothing(smoothing)", "LabelSmoothing(0.1)", "each by itself"),
-    ("15", 1, "split_rows(batch, parts)", "[batch]", "worked through in parts"),
+    ("10", 1, "InputEmbedding(src_vocab_size, ", "InputEmbedding(tgt_vocab_size, ", "which vocab"),
+    ("10", 1, "InputEmbedding(tgt_vocab_size, ", "InputEmbedding(src_vocab_size, ", "which vocab"),
+    ("15", 1, "split_rows(batch, parts)", "[batch]", "worked through in `parts` parts"),
+    ("15", 1, "split_rows(batch, parts)", "split_rows(batch, tokens)", "in `parts` parts"),
+    ("15", 1, "LabelSmoothing(0)), dev_batches)", "LabelSmoothing(0)), batches)",
+     "of all dev batches"),
     ("15", 1, "return losses, evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches)",
      "dev = evaluate(BatchLoss(model, LabelSmoothing(0)), dev_batches); model.train()\n"
      "    return losses, dev", "it was in eval mode before"),
