@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 # what asks for the device: the lessons' own calls, training and scoring
 ASKS = ("device()", "engine.training_run", "engine.scoring")
 THERE = [path for path in NOTEBOOKS if any(name in path.read_text("utf-8") for name in ASKS)]
-FEWER = 200  # sentences of dev and of test
+FEWER = 100  # sentences of dev and of test
 # what computes for minutes is shortened, and with it what is asserted of its results
 SHORTER = {
     "15": [
