@@ -11,8 +11,8 @@ from engine.languages import WITHOUT_SPACES
 
 # the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
 ZERO_IS_FINE = set(
-    "dropout label_smoothing patience bleu_sentences seed step epoch batch best_loss stale loss "
-    "tokens alpha".split()
+    "dropout label_smoothing patience bleu_sentences seed step epoch batch stale tokens "
+    "alpha".split()
 )
 ABOVE_ZERO = set(
     "min_freq max_vocab_size max_length num_layers d_model d_ff num_heads batch_tokens steps "

@@ -428,6 +428,16 @@ def test_a_run_that_is_finished_has_a_checkpoint_that_says_so(
     assert len(losses) == len([one for one in read_records(tmp_path) if "dev_loss" in one])
 
 
+def test_a_measure_below_zero_is_read_again(small_data, tmp_path, monkeypatch, capsys):
+    """As that of an edited `evaluate` in which higher is better."""
+    measure = training_run.evaluate
+    monkeypatch.setattr(training_run, "evaluate", lambda *given: -measure(*given))
+    run_training(small_data, SHORT, tmp_path)
+    assert RunFolder(tmp_path).progress().best_loss < 0
+    run_training(small_data, SHORT, tmp_path)
+    assert "finished already" in capsys.readouterr().out
+
+
 def test_a_loop_that_ends_early_says_so(small_data, tmp_path, monkeypatch, capsys):
     def train_two(run, batch_loss, optimizer, scheduler, config):
         for step, batch in run.batches():
