@@ -22,6 +22,7 @@ from engine.export.proof import (
     compared_rows,
     made_up_sentences,
     refuse_replaced,
+    tell_comparison,
     tensors_of,
 )
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
@@ -248,6 +249,7 @@ def compare(translator, file, sentences):
 
     config, sides = translator.config, (translator.source, translator.target)
     rows = compared_rows(map(len, sides), width=min(40, config.max_length - 1))
+    tell_comparison(sentences)
     with ending_at_once(), MiniRacer() as engine:  # else its threads keep the program from ending
         for name in ("engine.js", "compare.js"):
             engine.eval((PAGE / name).read_text(encoding="utf-8"))

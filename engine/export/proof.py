@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr
 
-from engine.definitions import edited_names, replaced_names
+from engine.definitions import TRANSLATING, edited_names, replaced_names
 from engine.errors import InputError
 from engine.plain_text import one_line
 from notebooks.data_preparation import (
@@ -52,12 +52,13 @@ def made_up_sentences(tokenizer, max_length):
 def compared_rows(sizes, width):
     """Pairs of rows of `width` ids for vocabularies of these sizes, drawn with seed 0.
 
-    Eight rows; where lessons were edited as many as hold each id of both sides, since an edit may
-    concern one token.
+    Eight rows; where lessons before the searches were edited as many as hold each id of both sides,
+    since an edit may concern one token.
     """
     draw = random.Random(0)
     sides = [draw.sample(ids, len(ids)) for ids in (range(len(SPECIAL_TOKENS), n) for n in sizes)]
-    count = math.ceil(max(map(len, sides)) / width) if edited_names() else 8
+    edited = edited_names([number for number in TRANSLATING if number != "16"])
+    count = math.ceil(max(map(len, sides)) / width) if edited else 8
     ranges = [range(row * width, (row + 1) * width) for row in range(count)]
     return [[[ids[index % len(ids)] for index in row] for ids in sides] for row in ranges]
 
@@ -77,6 +78,7 @@ def tensors_of(rows):
 def prove(translator, folder, beam_sizes):
     """Raises InputError unless the folder's run.py writes what the translator writes."""
     texts = made_up_sentences(translator.source, translator.config.max_length)
+    tell_comparison(texts)
     for size in beam_sizes:
         if size > 1:  # a beam's long sentences cost minutes where there is no cache
             texts = [text for text in texts if translator.source_length(text) < LONG]
@@ -95,6 +97,12 @@ def prove(translator, folder, beam_sizes):
             message = f"the export would translate {len(different)} of {len(texts)} sentences"
             message += f" differently with a beam of {size}, {text!r} as {theirs!r}, not {ours!r}"
             raise InputError(f"{message}. {advice()}")
+
+
+def tell_comparison(texts):
+    """Says what the next minute is for."""
+    what = f"comparing its translations of {len(texts)} sentences with the course's"
+    print(f"{what}: a minute, more for large models", file=sys.stderr, flush=True)
 
 
 def advice():
