@@ -31,9 +31,11 @@ SHORTER = {
         ("log, snapshots, epochs = [], [], 12", "log, snapshots, epochs = [], [], 4"),
         ('assert 3 < best < 11 and log[-1]["dev"] > log[best]["dev"]', "assert len(log) == 4"),
         ("assert gain > 0", "assert averaged"),
+        ("lines[:500], lines[500:]", "lines[:80], lines[80:]"),
     ],
     "16": [
         ("max(scores) > scores[0] + 1 and scores[2] > max(scores) - 1.5", "min(scores) > 20"),
+        ("max(sampled.values()) < likeliest", "max(sampled.values()) < likeliest + 5"),
         ("assert best > 38", "assert best > 30"),
         ("assert result.p_value < 0.05", "assert result.p_value < 1"),
         ("len(pairs) == 1003", "len(pairs) == FEWER"),
