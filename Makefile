@@ -62,16 +62,19 @@ test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare
 bench: .venv/bench  ## speed against other programs, as ratios, some minutes: runs/bench.json
 	$(BIN)/python benchmarks/bench.py
 
-# --no-compile: pip would compile all of 12,000 modules for a minute; Python compiles what is imported
+# pip would compile 12,000 modules on one core. A few are templates that are no Python: their errors say nothing
+compile = $(BIN)/python -m compileall -q -j 0 $(BIN)/../lib >/dev/null 2>&1 || true
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.txt
+	@$(compile)
 	$(BIN)/jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	touch .venv/ready
 
 .venv/dev: .venv/ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements-dev.txt
+	@$(compile)
 	touch .venv/dev
 
 .venv/page: .venv/ready
