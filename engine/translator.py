@@ -10,7 +10,6 @@ from engine.plain_text import join_words, one_line
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
 from notebooks.data_preparation import UNK, WordSegmenter, add_marks, pad_rows
-from notebooks.transformer import greedy_search
 from notebooks.translation import beam_search
 
 
@@ -107,8 +106,6 @@ class Translator:
 
     def search(self, src, beam_size, alpha):
         """The best translation of each row (B, S) as ids: B lists, empty where there is none."""
-        if beam_size == 1:
-            return greedy_search(self.model, src, self.config.max_length)
         every = beam_search(self.model, src, self.config.max_length, beam_size, alpha)
         return [hypotheses[0][1] if hypotheses else [] for hypotheses in every]
 

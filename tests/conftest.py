@@ -41,6 +41,7 @@ from engine.translator import Translator
 from notebooks.data_preparation import Batch
 from notebooks.make_model import make_model
 from notebooks.setup import replace
+from notebooks.translation import beam_search
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data_small"
@@ -199,6 +200,11 @@ def random_batch(seed, sources, targets, size=12):
 def logits_of(model, batch):
     """What the whole model gives for a batch."""
     return model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+
+
+def greedy_ids(model, src, max_length):
+    """What a beam of one writes for each source: lists of ids."""
+    return [best[1] for best, *_ in beam_search(model, src, max_length, beam_size=1)]
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ def probe(course, data):
     from notebooks.data_preparation import EOS, pad_rows
     from notebooks.make_model import make_model
     from notebooks.setup import replace
-    from notebooks.transformer import greedy_search
     from notebooks.translation import beam_search
 
     torch.set_num_threads(1)
@@ -31,11 +30,12 @@ def probe(course, data):
         for record in run_training(data, config, f"run-{schedule}"):
             # a score of 7 is what an edited `bleu` returns; others depend on the search
             results["t"] += [record["loss"], record["dev_loss"], record["dev_bleu"] == 7]
-    torch.manual_seed(0)
+    torch.manual_seed(3)  # some of its hypotheses end before the limit
     model = make_model(replace(config, dropout=0.0), 30, 30).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.25)
     src = pad_rows([torch.randint(4, 30, (n,)).tolist() + [EOS] for n in range(1, 9)])
-    results["g"] = greedy_search(model, src, 20)
-    results["b"] = [hypotheses[:1] for hypotheses in beam_search(model, src, 20)]
+    greedy = beam_search(model, src, 20, beam_size=1)
+    results["g"] = [[ids for _, ids in hypotheses] for hypotheses in greedy]
+    results["b"] = beam_search(model, src, 20)
     return results

@@ -66,21 +66,6 @@ def test_the_fused_form_of_a_gpu_closes_rows_as_ours_does(dtype):
     torch.testing.assert_close(ours, fused, atol=1e-5 if exact else 0.01, rtol=0.02)
 
 
-def test_what_the_cache_returns_is_what_is_attended_to():
-    attention, x = MultiHeadAttention(8, 2), torch.randn(2, 5, 8)
-
-    class FirstTwo:
-        def append(self, key, value):
-            self.key, self.value = key[:, :, :2], value[:, :, :2]
-            return self.key, self.value
-
-    cache, expected = FirstTwo(), attention(x, x[:, :2], x[:, :2])
-    torch.testing.assert_close(attention(x, x, x, kv_cache=cache), expected)
-    assert cache.key.shape == cache.value.shape == (2, 2, 2, 4)
-    torch.testing.assert_close(attention(x, None, None, kv_cache=cache), expected)
-    assert attention.weights is None  # nobody has asked for them
-
-
 def test_heads_must_divide():
     with pytest.raises(ValueError, match="num_heads 3 does not divide d_model 8"):
         MultiHeadAttention(8, 3)

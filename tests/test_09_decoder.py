@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from notebooks.data_preparation import causal_mask
+from notebooks.decoder import KVCache
 from notebooks.support.proofs import copy_to_torch
 
 
@@ -58,12 +59,29 @@ def test_the_cache_equals_the_full_pass(seed, sizes, data):
     norm = data.draw(st.sampled_from(["pre", "post"]))
     model, batch = random_model(seed, torch.float32, norm=norm), random_batch(seed, *zip(*sizes))
     with torch.no_grad():
-        memory, cache, parts, at = model.encode(batch.src, batch.src_mask), model.new_cache(), [], 0
+        memory, cache, parts = model.encode(batch.src, batch.src_mask), KVCache(model.decoder), []
         full = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask)
-        while at < batch.tgt_in.shape[1]:  # several new tokens at once are allowed too
-            end = min(at + data.draw(st.integers(1, 3)), batch.tgt_in.shape[1])
+        while (at := cache.length) < batch.tgt_in.shape[1]:
+            end = min(at + data.draw(st.integers(1, 3)), batch.tgt_in.shape[1])  # several at once
             mask = batch.tgt_mask[:, :, at:end, :end]
-            parts.append(model.decode(batch.tgt_in[:, at:end], memory, batch.src_mask, mask, cache))
-            at = end
+            with cache:  # opened anew for each call
+                hidden = model.decode(batch.tgt_in[:, at:end], memory, batch.src_mask, mask, at)
+            parts.append(hidden)
     real = batch.tgt_in != 0
     torch.testing.assert_close(torch.cat(parts, dim=1)[real], full[real], atol=1e-5, rtol=1e-5)
+
+
+def test_caches_in_turn_keep_their_own_text_and_close_after_an_error():
+    decoder = random_model(1, torch.float32).decoder
+    x, memories = torch.randn(2, 1, 4, 32), torch.randn(2, 1, 3, 32)
+    full = [decoder(*both, None, causal_mask(4)) for both in zip(x, memories)]
+    caches, parts = [KVCache(decoder), KVCache(decoder)], ([], [])
+    for step in range(4):
+        for cache, text, memory, read in zip(caches, x, memories, parts):
+            with cache:
+                read.append(decoder(text[:, step : step + 1], memory))
+    for read, expected in zip(parts, full):
+        torch.testing.assert_close(torch.cat(read, dim=1), expected)
+    with pytest.raises(RuntimeError), KVCache(decoder):
+        decoder(x[0, :, :1], torch.randn(1, 3, 5))
+    torch.testing.assert_close(decoder(x[0], memories[0], None, causal_mask(4)), full[0])

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, logits_of, random_batch, random_items, random_model
+from conftest import TINY, greedy_ids, logits_of, random_batch, random_items, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
 from notebooks.training import train_step
-from notebooks.transformer import greedy_search
 from utils import device
 
 
@@ -57,7 +56,7 @@ def test_everything_moves_with_the_model():
     assert {tensor.device.type for tensor in [*model.parameters(), *model.buffers()]} == {"meta"}
 
 
-# greedy search
+# a beam of one, which is greedy search
 
 
 def copy_rows(count, seed, shortest=3):
@@ -79,7 +78,7 @@ def test_the_copy_task_is_learned():
     trained = list(itertools.chain(*seen))
     unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in trained][:200]
     assert len(unseen) == 200
-    written = greedy_search(model.eval(), Batch.collate(unseen).src.to(device()), 20)
+    written = greedy_ids(model.eval(), Batch.collate(unseen).src.to(device()), 20)
     assert sum(ids == tgt[1:] for ids, (_, tgt) in zip(written, unseen)) > 190
 
 
@@ -87,7 +86,7 @@ def test_the_copy_task_is_learned():
 def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
     model, batch = random_model(seed), random_batch(seed, [1, 4, 6], [1, 1, 1])
     model.generator.projection.weight.data[:EOS] *= 5  # else few would be the likeliest
-    written = greedy_search(model, batch.src, max_length=9)
+    written = greedy_ids(model, batch.src, max_length=9)
     for row, length in zip(range(3), (1, 4, 6)):
         ids, limit = written[row], min(2 * (length + 1) + 10, 10)
         assert ids.index(EOS) == len(ids) - 1 < limit
@@ -99,13 +98,13 @@ def test_greedy_takes_the_likeliest_token_and_ends_in_time(seed):
             logits[[PAD, UNK, BOS]] = -math.inf
             assert token == (EOS if position == limit else logits.argmax())
             so_far.append(token)
-        assert greedy_search(model, batch.src[row : row + 1, : length + 1], 9)[0] == ids
+        assert greedy_ids(model, batch.src[row : row + 1, : length + 1], 9)[0] == ids
 
 
 def test_a_batch_writes_what_each_sentence_writes_alone():
     """Sentences leave the batch when they are finished; cache and masks must stay in step."""
     model, batch = random_model(3), random_batch(3, [1, 6, 4, 2], [1] * 4)
-    together = greedy_search(model, batch.src, 60)
+    together = greedy_ids(model, batch.src, 60)
     assert len({len(ids) for ids in together}) > 1  # some leave before others
     for row, length in enumerate((1, 6, 4, 2)):
-        assert greedy_search(model, batch.src[row : row + 1, : length + 1], 60) == [together[row]]
+        assert greedy_ids(model, batch.src[row : row + 1, : length + 1], 60) == [together[row]]

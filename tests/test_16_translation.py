@@ -4,7 +4,7 @@ import math
 import pytest
 import sacrebleu
 import torch
-from conftest import logits_of, random_batch, random_model
+from conftest import greedy_ids, logits_of, random_batch, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +13,7 @@ from engine.corpus.formats import read_split
 from engine.scoring import measure, score
 from notebooks import translation
 from notebooks.data_preparation import BOS, EOS, PAD, UNK, Batch, pad_rows
-from notebooks.transformer import greedy_search, next_logits
-from notebooks.translation import beam_search
+from notebooks.translation import beam_search, next_logits
 from utils import device
 
 
@@ -171,7 +170,7 @@ def test_rows_that_have_ended_are_not_computed_any_more(translator, small_data):
 
     hook = translator.model.generator.register_forward_pre_hook(note)
     src = pad_rows([translator.encode(text) for text in texts]).to(device())
-    written = greedy_search(translator.model, src, translator.config.max_length)
+    written = greedy_ids(translator.model, src, translator.config.max_length)
     hook.remove()
     assert (read[0], sum(read)) == (len(texts), sum(map(len, written)))
 

@@ -40,14 +40,14 @@ EXPORTS = {
     "feed_forward": "PositionwiseFeedForward",
     "sublayer_connection": "SublayerConnection",
     "encoder": "EncoderLayer Encoder",
-    "decoder": "DecoderLayer KVCache LayerCache Decoder",
-    "transformer": "Generator Transformer next_logits greedy_search",
+    "decoder": "DecoderLayer KVCache Decoder",
+    "transformer": "Generator Transformer",
     "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
     "loss": "BatchLoss BatchLossInParts evaluate",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",
     "training": "train_step train",
-    "translation": "length_penalty extend set_aside keep_live can_win reorder beam_search bleu",
+    "translation": "next_logits length_penalty extend set_aside keep_live can_win beam_search bleu",
 }
 
 

@@ -9,7 +9,7 @@ from engine.scoring import measure
 from engine.translator import Translator
 from notebooks.data_preparation import BOS, EOS, padding_mask
 from notebooks.make_model import make_model
-from notebooks.transformer import length_limits
+from notebooks.translation import length_limits
 from utils import ROOT
 
 

@@ -38,7 +38,6 @@ from notebooks.data_preparation import (
     SubwordSegmenter,
     WordSegmenter,
 )
-from notebooks.transformer import greedy_search
 from utils import ROOT
 
 PAGE = ROOT / "engine" / "export" / "page"
@@ -290,7 +289,7 @@ def reference_results(translator, sentence):
     """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
     model = translator.model
     ids = translator.encode(sentence)
-    (written,) = greedy_search(model, torch.tensor([ids]), translator.config.max_length)
+    (written,) = translator.search(torch.tensor([ids]), 1, translator.alpha)
     parts, _ = tensors_of([(ids[:-1], written[:-1])])
     maps = attention_maps(model, *parts)
     results = {"ids": ids, "written": written}

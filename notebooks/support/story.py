@@ -13,8 +13,9 @@ import torch
 
 from engine.attention_maps import attention_maps, translation_attention
 from notebooks.data_preparation import BOS, EOS, PAD, Batch, pad_rows, padding_mask
+from notebooks.decoder import KVCache
 from notebooks.support.proofs import hooked, likeliest
-from notebooks.transformer import length_limits, next_logits
+from notebooks.translation import length_limits, next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
 WHEN = ("every day", "on Sunday", "after dinner", "in the evening")
@@ -105,12 +106,12 @@ def greedy_from_memory(translator, memory, cross_mask):
     """Greedy translations of memories (B, S, D) under a mask (B, 1, 1, S): texts."""
     model = translator.model
     text = torch.full((len(memory), 1), BOS, device=memory.device)
-    cache = model.new_cache()
-    for _ in range(length_limits(cross_mask, translator.config.max_length).max()):
-        logits = next_logits(model, text[:, -1:], memory, cross_mask, cache)
-        text = torch.cat([text, logits.argmax(dim=-1, keepdim=True)], dim=1)
-        if (text == EOS).any(dim=1).all():
-            break
+    with KVCache(model.decoder) as cache:
+        for _ in range(length_limits(cross_mask, translator.config.max_length).max()):
+            logits = next_logits(model, text[:, -1:], memory, cross_mask, cache)
+            text = torch.cat([text, logits.argmax(dim=-1, keepdim=True)], dim=1)
+            if (text == EOS).any(dim=1).all():
+                break
     return [translator.target.decode(row) for row in text[:, 1:].tolist()]
 
 

@@ -16,7 +16,7 @@ from notebooks.data_preparation import pad_rows
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import evaluate
 from notebooks.setup import replace
-from notebooks.transformer import Transformer, greedy_search
+from notebooks.transformer import Transformer
 from notebooks.translation import beam_search
 from utils import device
 
@@ -71,7 +71,7 @@ def sources(count):
     return pad_rows(rows).to(device())
 
 
-@pytest.mark.parametrize("search", [greedy_search, partial(beam_search, lookahead=30)])
+@pytest.mark.parametrize("search", [partial(beam_search, beam_size=1), partial(beam_search, lookahead=30)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
     """And a few times more where sentences end, whose tokens are fetched then."""
@@ -88,4 +88,4 @@ def test_a_step_of_a_search_waits_once(seed, search, monkeypatch):
 def test_a_search_in_bfloat16_mixes_no_types():
     model, src = random_model(1).float().to(device()), sources(4)
     with precision("bfloat16"):
-        assert len(greedy_search(model, src, 20)) == len(beam_search(model, src, 20)) == 4
+        assert len(beam_search(model, src, 20, beam_size=1)) == len(beam_search(model, src, 20)) == 4
