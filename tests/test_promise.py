@@ -50,7 +50,7 @@ EDITS = [
     ("16", "set_aside", "goes_on, -math.inf) /", "goes_on, -math.inf) *", "b"),
     ("16", "keep_live", "return log_probs, parents.g", "return -log_probs, parents.g", "b"),
     ("16", "can_win", "> scores[:, :1])", "> scores[:, -1:])", "b"),
-    ("16", "beam_search", "src[:, None, :1], BOS)", "src[:, None, :1], EOS)", "gb"),
+    ("16", "beam_search", "max_length)[:, None]", "max_length)[:, None] // 5", "gb"),
     ("16", "hypotheses", "(score, row[1 :", "(-score, row[1 :", "b"),
     ("16", "bleu", "return metric", "return 7, metric", "t"),
 ]  # fmt: skip
