@@ -1,78 +1,11 @@
 """Which values settings may have, and what a data folder must leave."""
 
 import re
-import sys
-from dataclasses import fields
-from types import NoneType, UnionType
-from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import InputError
 from engine.languages import WITHOUT_SPACES
 
-# the names from `step` on stand in the record of a run, which checkpoints.py checks likewise
-ZERO_IS_FINE = set(
-    "dropout label_smoothing patience bleu_sentences seed step epoch batch stale tokens "
-    "alpha".split()
-)
-ABOVE_ZERO = set(
-    "min_freq max_vocab_size max_length num_layers d_model d_ff num_heads batch_tokens steps "
-    "warmup_steps learning_rate max_grad_norm grad_accum_steps eval_steps checkpoints".split()
-)
-INFINITE_IS_FINE = {"best_loss"}  # of a run that was not evaluated yet
-HIGHEST = {
-    "dropout": 0.999,
-    "label_smoothing": 0.999,
-    "num_layers": 1000,
-    "d_model": 2**16,
-    "d_ff": 2**18,
-    "max_vocab_size": 10**7,
-    "seed": 2**63 - 1,
-    "alpha": 10,
-}
-
-
 FEWEST_TOKENS = 20  # of a vocabulary, special tokens counted
-
-
-def check_setting(name, kind, value):
-    """Raises InputError for a value that a setting of this type cannot have."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    if value is None and NoneType in kinds:
-        return
-    kind = kinds[0]
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise InputError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
-        return
-    if kind not in (int, float, str, bool):
-        wrong = f"{name} is {value!r}: a run stores numbers, texts, yes or no, and choices of texts"
-        raise InputError(f"{wrong}. Give the field another type")
-    if type(value) is not kind and not (kind is float and type(value) is int):
-        raise InputError(f"{name} is {value!r}: give a value of type {kind.__name__}")
-    if kind not in (int, float):
-        return
-    bounded = name in ZERO_IS_FINE or name in ABOVE_ZERO  # others are a reader's own
-    lowest = (" from 0" if name in ZERO_IS_FINE else " above 0") if bounded else ""
-    highest = HIGHEST.get(name, 10**9 if kind is int else sys.float_info.max)
-    too_low = bounded and (value < 0 or (value == 0 and name in ABOVE_ZERO))
-    if too_low or value != value:  # the second is true of "not a number" only
-        raise InputError(f"{name} is {value}: give a number{lowest}")
-    if value > highest and not (name in INFINITE_IS_FINE and value == float("inf")):
-        raise InputError(f"{name} is {value}: give a number of at most {highest:,}")
-
-
-def check_fields(form):
-    """Raises InputError for the first field of a dataclass whose value it cannot have.
-
-    A default can be had, if it can be stored: the field may be the reader's own.
-    """
-    kinds = get_type_hints(type(form))  # also where they are written as texts
-    for field in fields(form):
-        value = getattr(form, field.name)
-        if not isinstance(value, int | float | str | NoneType):
-            check_setting(field.name, type(value), value)
-        if type(value) is not type(field.default) or value != field.default:
-            check_setting(field.name, kinds[field.name], value)
 
 
 # codes of three letters whose script and scoring go by the one of two letters

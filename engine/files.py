@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from dataclasses import fields
+from datetime import UTC, datetime
 
 from engine.errors import InputError
 
@@ -75,6 +76,18 @@ def write_json(path, content, indent=1):
     write_whole(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
 
 
+def write_rows(path, content):
+    """Writes JSON whose lists have one row a line, all or nothing."""
+    parts = []
+    for name, value in content.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list):
+            rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in value)
+            text = f"[\n{rows}\n ]"
+        parts.append(f" {json.dumps(name)}: {text}")
+    write_whole(path, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
 def read_json(path):
     """The object in a JSON file. Raises InputError when it is missing, cut short or no object."""
     try:
@@ -88,20 +101,20 @@ def read_json(path):
     return content
 
 
-def read_form(path, form, whole, doubt="Is it cut short, or of another version?"):
+def read_form(path, form):
     """A dataclass that checks itself, from the JSON file that it was written to.
 
-    `whole`: no field may be missing. Raises InputError, naming the file, what is wrong, and
-    what may be the reason.
+    A field that the file lacks has its default, and what the dataclass has no more is ignored.
+    Raises InputError, naming the file, for what is wrong with it.
     """
-    names = [field.name for field in fields(form)]
-    content = read_json(path)
-    unknown = [name for name in content if name not in names]
-    missing = [name for name in names if name not in content]
-    if unknown or (whole and missing):
-        wrong = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
-        raise InputError(f"{path}: {wrong}. {doubt}")
+    names = {field.name for field in fields(form)}
+    content = {name: value for name, value in read_json(path).items() if name in names}
     try:
         return form(**content)
     except InputError as error:
-        raise InputError(f"{path}: {error}. {doubt}") from None
+        raise InputError(f"{path}: {error}") from None
+
+
+def utc_now():
+    """The time as text, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

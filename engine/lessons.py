@@ -8,6 +8,7 @@ import json
 import sys
 import tokenize
 
+from engine.plain_text import InputError
 from notebooks import FOLDER, export_cells
 from utils import ROOT
 
@@ -55,6 +56,11 @@ def listed(numbers):
     return f"lessons {', '.join(others)} and {last}" if others else f"lesson {last}"
 
 
+def used(numbers):
+    """What a reader is told of his own lessons: "your lessons 04 and 05 are used"."""
+    return f"your {listed(numbers)} {'is' if len(numbers) == 1 else 'are'} used"
+
+
 def trained_with_others(made):
     """The numbers of the lessons that differ from those in a run's made.json.
 
@@ -64,6 +70,13 @@ def trained_with_others(made):
     if not isinstance(before, dict):
         return []
     return [number for number, digest in lesson_hashes().items() if before.get(number) != digest]
+
+
+def refuse_edited():
+    """Raises InputError where lessons that translate were edited: an export has its own forms."""
+    if numbers := edited_among(1, 11, 16):
+        message = f"an export computes as the course does, and not as your {listed(numbers)}"
+        raise InputError(f"{message}. Take the edits back, or use translate.py --serve")
 
 
 @functools.cache

@@ -6,13 +6,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.definitions import are_ours
+from engine.corpus.dataset import SETTINGS_FILE, is_prepared
 from engine.errors import InputError
-from engine.files import at_home
-from engine.run_config import OURS, RunConfig
+from engine.files import at_home, read_form
+from engine.lessons import edited
+from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
-from engine.text_files import split_files
-from notebooks.setup import PRESETS, replace
+from notebooks.setup import replace
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,16 @@ class Origin:
 
     config: str | None = None
     start: Path | None = None
+    run: Path | None = None
+    data: Path | None = None
 
 
-def parse_command(form, argv, program, preset=None, used=OURS):
+def parse_command(form, argv, program, preset=None):
     """Fills the dataclass `form` from a command line; `preset` names the default `settings`.
 
-    With --start they are those of that run. `used`: the course's settings that make a difference.
-    Raises InputError for a preset or a run that is none, and for an option without effect; for a
-    wrong option tyro prints what is wrong, and ends the program with status 2.
+    With --start they are those of that run. Raises InputError for a preset or a run that is none,
+    and for an option without effect; for a wrong option tyro prints what is wrong, and ends the
+    program with status 2.
     """
     import tyro  # takes a moment, and only programs need it
 
@@ -40,19 +42,12 @@ def parse_command(form, argv, program, preset=None, used=OURS):
     default = None
     options = dict(prog=f"python {program}")
     if preset is not None:
-        both = {field.name for field in dataclasses.fields(form)} & {
-            field.name for field in dataclasses.fields(RunConfig)
-        }
-        if both:
-            wrong = f"notebook 00 has a setting {min(both)}, and {program} has an option so called"
-            raise InputError(f"{wrong}. Give the setting another name")
         known = [part for part in argv if part not in ("-h", "--help")]
         origin, _ = tyro.cli(Origin, args=known, return_unknown_args=True, **options)
         default = form(settings=default_settings(with_whole_paths(origin), preset))
     command = with_whole_paths(tyro.cli(form, default=default, args=argv, **options))
     if preset is not None:
-        started = bool(command.start)
-        check_effects(command.settings, default.settings, started, command.data, used)
+        check_effects(command.settings, default.settings)
     return command
 
 
@@ -79,55 +74,24 @@ def with_whole_paths(command):
     return dataclasses.replace(command, **changes)
 
 
-def check_effects(settings, default, started=False, data=None, used=OURS):
-    """Raises InputError for a setting that differs from its default and changes nothing."""
-    subwords = settings.src_segmentation == settings.tgt_segmentation == "subwords"
-    theirs = "--start brings its own vocabularies"
-    schedule_is_ours = noam_is_ours()
-    tsv = ("tsv", "tsv.gz")  # whose columns have no names
-    is_folder = data is not None and data.is_dir()
-    named = is_folder and not any(
-        split_files(data, split, kind) for split in ("train", "dev", "test") for kind in tsv
-    )
-    without_effect = {
-        "max_vocab_size": (started, theirs),
-        "target_first": (named, f"the sides of the files in {data} have names"),
-        "learning_rate": (
-            schedule_is_ours and settings.schedule == "noam",
-            "the schedule noam computes the rate",
-        ),
-        "min_freq": (
-            subwords or started,
-            theirs if started else "subwords have no lowest frequency",
-        ),
-        "warmup_steps": (
-            schedule_is_ours
-            and settings.schedule == "linear"
-            and 2 * settings.warmup_steps > settings.steps + 1,
-            f"it is more than half of {settings.steps} steps",
-        ),
-    }
-    for name in OURS - set(used):
-        without_effect[name] = (True, "prepared data do not depend on it")
-    for name, (nothing, reason) in without_effect.items():
-        if nothing and getattr(settings, name) != getattr(default, name):
-            raise InputError(f"--{name.replace('_', '-')} has no effect: {reason}. Leave it out")
-
-
-def noam_is_ours():
-    """Whether lesson 14 computes the schedules as in the course."""
-    return are_ours("make_optimizer", "noam_rate", numbers=("14",))
+def check_effects(settings, default):
+    """Raises InputError for a learning rate that noam would not use."""
+    given = settings.learning_rate != default.learning_rate
+    if given and settings.schedule == "noam" and "14" not in edited():
+        reason = "the schedule noam computes the rate"
+        raise InputError(f"--learning-rate has no effect: {reason}. Leave it out")
 
 
 def default_settings(origin, preset):
-    """The settings that options change: of the run to start with, or of a preset."""
+    """The settings that options change: of the run to start with, of prepared data, of a preset.
+
+    Of a run that has begun its own: the one that it started with may be gone.
+    """
+    if origin.start is None and origin.config is None and origin.data and is_prepared(origin.data):
+        return read_form(origin.data / SETTINGS_FILE, RunConfig)
     if origin.start is None:
-        name = origin.config or preset
-        settings = RunConfig.preset(name)
-        if settings.schedule == "noam" and "learning_rate" in PRESETS[name] and noam_is_ours():
-            wrong = f"preset {name} of notebook 00 sets learning_rate, and noam computes the rate"
-            raise InputError(f"{wrong}. Leave it out there, or choose the schedule linear")
-        return settings
+        return RunConfig.preset(origin.config or preset)
     if origin.config is not None:
         raise InputError("--start brings its own settings: leave --config out")
-    return replace(RunFolder(origin.start).read_config(), dtype="auto")
+    begun = origin.run and (origin.run / "config.json").exists()
+    return replace(RunFolder(origin.run if begun else origin.start).read_config(), dtype="auto")

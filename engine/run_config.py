@@ -1,25 +1,21 @@
 """All settings of a run on the disk: notebook 00's, and what only a run needs."""
 
+import operator
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from engine.checks import check_fields, check_language
+from engine.checks import check_language
 from engine.errors import InputError
-from notebooks.setup import PRESETS, Config
+from notebooks.optimizer_schedule import SCHEDULES
+from notebooks.setup import PRESETS, Config, setting
 
 # what a preset of notebook 00 sets besides
 RUN_PRESETS = {
     "tiny": dict(eval_steps=20, bleu_sentences=5),
-    "subwords": dict(keep="average", checkpoints=6),
-    "base": dict(eval_steps=1000, patience=4, keep="average", checkpoints=5),
+    "subwords": dict(keep="average", average_last=6),
+    "base": dict(eval_steps=1000, patience=4, keep="average"),
 }
-# the settings of the course; any other is a reader's own
-OURS = set(
-    "src tgt src_segmentation tgt_segmentation min_freq max_vocab_size max_length num_layers "
-    "d_model d_ff num_heads dropout norm tie_embeddings label_smoothing batch_tokens steps "
-    "schedule warmup_steps learning_rate max_grad_norm seed target_first grad_accum_steps "
-    "eval_steps bleu_sentences patience keep checkpoints dtype".split()
-)
+BOUNDS = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt}
 SMALLEST_SUBWORDS = 260  # tokens: every byte and the special tokens
 
 
@@ -27,23 +23,23 @@ SMALLEST_SUBWORDS = 260  # tokens: every byte and the special tokens
 class RunConfig(Config):
     """Every setting of a run. Raises InputError for the first that cannot work."""
 
-    target_first: bool = False  # .tsv files hold the target first
-    grad_accum_steps: int = 1  # parts that a batch is worked through in: more parts, less memory
-    eval_steps: int = 250  # steps between two evaluations on dev, each with a checkpoint
-    bleu_sentences: int = 200  # dev sentences translated greedily at each evaluation; 0: none
-    patience: int = 0  # stop after this many evaluations without a better dev loss; 0: never
-    keep: Literal["best", "last", "average"] = "best"  # weights: best dev loss, last, mean of last
-    checkpoints: int = 2  # how many of the newest checkpoints are kept
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of matrix products; auto: what is fast
+    schedule: Literal[tuple(SCHEDULES)] = setting(Config.schedule)  # of the learning rate
+    target_first: bool = setting(False, text=True)  # .tsv files hold the target first
+    grad_accum_steps: int = setting(1, above=0)  # parts of a batch: more parts, less memory
+    eval_steps: int = setting(250, above=0)  # between two evaluations on dev, with a checkpoint
+    bleu_sentences: int = setting(200, at_least=0)  # of dev, translated at each evaluation; 0: none
+    # stop after this many evaluations without a better dev loss; 0: never
+    patience: int = setting(0, at_least=0)
+    # weights: best dev loss, last, mean of last
+    keep: Literal["best", "last", "average"] = setting("best")
+    average_last: int = setting(5, above=1)  # with keep=average: of how many evaluations
+    # of matrix products; auto: what is fast
+    dtype: Literal["auto", "float32", "bfloat16"] = setting("auto")
 
     def __post_init__(self):
-        twice = RunConfig.__annotations__.keys() & {field.name for field in fields(Config)}
-        if twice:
-            wrong = f"{min(twice)} is a setting of engine/run_config.py and of notebook 00's Config"
-            raise InputError(f"{wrong}. Give your own another name")
-        check_fields(self)
-        if self.keep == "average" and self.checkpoints < 2:
-            raise InputError("keep is average, of checkpoints 1: give checkpoints 2 or more")
+        kinds = get_type_hints(type(self))
+        for field in fields(self):
+            check_setting(field, kinds[field.name], getattr(self, field.name))
         check_language("src", self.src)
         check_language("tgt", self.tgt)
         if self.src == self.tgt:
@@ -65,7 +61,24 @@ class RunConfig(Config):
         """The preset of that name, one of notebook 00's. Raises InputError for others."""
         if name not in PRESETS:
             raise InputError(f"unknown preset {name!r}: choose one of {', '.join(PRESETS)}")
-        values = {**RUN_PRESETS.get(name, {}), **PRESETS[name]}
-        for unknown in values.keys() - {field.name for field in fields(cls)}:
-            raise InputError(f"preset {name} of notebook 00 sets {unknown}, which is no setting")
-        return cls(**values)
+        return cls(**{**RUN_PRESETS.get(name, {}), **PRESETS[name]})
+
+
+def check_setting(field, kind, value):
+    """Raises InputError for a value that a field of this type, made by `setting`, cannot have."""
+    name = field.name
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise InputError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
+        return
+    if kind in (int, float, str, bool) and type(value) not in {kind, {float: int}.get(kind, kind)}:
+        raise InputError(f"{name} is {value!r}: give a value of type {kind.__name__}")
+    for word, bound in field.metadata.get("bounds", {}).items():
+        if bound is not None and not BOUNDS[word](value, bound):
+            raise InputError(f"{name} is {value}: give a number {word.replace('_', ' ')} {bound}")
+
+
+def settings_of(config, kind):
+    """{name: value} of the settings on which "weights", or prepared "text", depend."""
+    names = [field.name for field in fields(config) if field.metadata.get(kind)]
+    return {name: getattr(config, name) for name in names}

@@ -3,26 +3,19 @@
 import hashlib
 import math
 import os
-import sys
-import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import sacrebleu
 import torch
-from filelock import FileLock
 from tqdm import tqdm
 
 from engine.checks import check_name
 from engine.corpus.formats import read_split
-from engine.definitions import TRANSLATING, code_digest, lessons
 from engine.errors import InputError
-from engine.files import read_json, write_json
-from engine.model_files import weights_digest
+from engine.files import read_json, utc_now, write_json
 from engine.plain_text import one_line
-from engine.run_folder import RunFolder, Search, is_the_box, search_digest
-from engine.run_log import now
+from engine.run_folder import RunFolder, is_the_box
 from engine.translator import ALPHA, BEAM_SIZE, Translator
 from notebooks.translation import bleu
 
@@ -41,18 +34,13 @@ def score(run, data, split="test", beam_size=BEAM_SIZE, alpha=None):
         raise InputError("--alpha auto keeps what it chooses with a run: give --run")
     if split == "dev" and alpha == "auto":
         raise InputError("--alpha auto chooses on dev: a score on dev would be chosen, too")
-    made = made_with(run) if alpha == "auto" else None
     translator = Translator.load(run)
     scores = {}
     translations = {}
     pairs = read_split(data, split, translator.config)
     if alpha == "auto":
         alpha = choose_alpha(translator, read_split(data, "dev", translator.config), beam_size)
-        if made_with(run) == made:
-            write_json(Path(run) / "search.json", asdict(Search(alpha, search_digest())))
-        else:
-            wrong = "its weights have changed while alpha was chosen"
-            print(f"{run}: {wrong}: {alpha} is used now and not kept", file=sys.stderr)
+        write_json(Path(run) / "search.json", {"alpha": alpha})
     sources, references = (list(side) for side in zip(*pairs))
     for name, size in {"greedy": 1, **({"beam": beam_size} if beam_size > 1 else {})}.items():
         began = time.perf_counter()
@@ -87,10 +75,8 @@ def read_scores(run):
     return scores
 
 
-def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
+def keep_scores(run, data, split, pairs, scores, beam_size, alpha=None):
     """Writes scores beside those of other data and of other searches; not of the box.
-
-    `made` is what `made_with` gave before it was measured: a training may have gone on since.
 
     `scores.json`: {"DATA/SPLIT DIGEST": entry}. The digest is of the pairs, and an entry holds what
     was measured, when and with what, and the scores of each search.
@@ -104,23 +90,9 @@ def keep_scores(run, made, data, split, pairs, scores, beam_size, alpha=None):
     data = os.fsencode(Path(data).resolve().name).decode(errors="backslashreplace")
     key = f"{data}/{split} {digest}"
     about = {"data": data, "split": split, "pairs": len(pairs)}
-    about |= {"time": now(), "torch": torch.__version__, "made_with": made}
-    path = Path(run).resolve() / "scores.json"
-    user = os.getuid() if hasattr(os, "getuid") else ""  # another's lock cannot be taken
-    with FileLock(Path(tempfile.gettempdir()) / f"scores-{user}.lock"):  # two may end at once
-        every = read_scores(run)
-        before = every.get(key, {})
-        if before.get("made_with") != about["made_with"]:  # other weights or code: other scores
-            before = {}
-        write_json(path, {**every, key: {**before, **about, **scores}})
-
-
-def made_with(run):
-    """A digest of a run's weights and settings, and of the lessons that translate."""
-    settings = repr(asdict(RunFolder(run).read_config()))  # new ones of lesson 00, too
-    weights = weights_digest(Path(run) / "model.safetensors")
-    parts = weights, settings, code_digest(*lessons(TRANSLATING))
-    return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
+    about |= {"time": utc_now(), "torch": torch.__version__}
+    every = read_scores(run)
+    write_json(Path(run) / "scores.json", {**every, key: {**every.get(key, {}), **about, **scores}})
 
 
 def choose_alpha(translator, pairs, beam_size):

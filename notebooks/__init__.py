@@ -24,10 +24,8 @@ class NotebookError(ImportError):
     """A notebook that cannot be a module; the message says which one and why."""
 
 
-def export_cells(path, marks=(EXPORT,)):
+def export_cells(path):
     """The export cells of the notebook at ``path``: a list of (cell number counted from 0, source).
-
-    Their first line is one of ``marks``.
 
     Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when
     the mark is not its first line or is spelt otherwise.
@@ -44,7 +42,7 @@ def export_cells(path, marks=(EXPORT,)):
     exported = []
     for number, (kind, text) in enumerate(sources):
         where = f"{path.name}, cell {number}"
-        marked = text.partition("\n")[0].rstrip() in marks
+        marked = text.partition("\n")[0].rstrip() == EXPORT
         if marked and kind != "code":
             hint = "In JupyterLab select it and press Y"
             raise NotebookError(f"{where}: begins with {EXPORT!r}, and is no code cell. {hint}")

@@ -73,7 +73,7 @@ def test_the_copy_task_is_learned():
     batch_loss = BatchLoss(model, LabelSmoothing(0.1))
     seen = [copy_rows(64, step + 1) for step in range(300)]
     for rows in seen:
-        train_step(batch_loss, Batch.collate(rows).to(device()), optimizer, config.max_grad_norm)
+        train_step(batch_loss, Batch.collate(rows).to(device()), optimizer, config)
         scheduler.step()
     trained = list(itertools.chain(*seen))
     unseen = [row for row in copy_rows(220, 0, shortest=6) if row not in trained][:200]

@@ -153,7 +153,7 @@ def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, fi
     strange = ["", "   ", "x" * 10_000, "😀😀", "zzz qqq vvv"]
     strange += ["word " * 500, "<eos> <pad>", "a\u2028b", "中文"]
     texts[3:3] = strange
-    together = translator.translate(texts, beam_size, batch_size=7, first=first)
+    together = translator.translate(texts, beam_size, batch_size=7, numbers=itertools.count(first))
     assert together[3:5] == ["", ""]
     assert capsys.readouterr().err == f"line {first + 8}: cut after 60 tokens\n"
     assert together == [translator.translate([text], beam_size)[0] for text in texts]

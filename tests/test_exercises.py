@@ -42,7 +42,7 @@ WRONG = {
                 "is x added before each"),
     ("09", 1): ("causal_mask(length) | (place < prefix)", "causal_mask(length)",
                 "inside the prefix all see all"),
-    ("09", 2): ("causal_mask(known), cache)", "None, cache)", "does token 0 look ahead?"),
+    ("09", 2): ("src_mask, causal_mask(known))", "src_mask)", "does token 0 look ahead?"),
     ("10", 1): (" & causal_mask(ids.shape[1], ids.device)", "",
                 "the row needs a causal mask"),
     ("10", 2): ("2 * 2 * T * D * D + 2 * 2 * S * D * D", "4 * 2 * T * D * D",

@@ -8,7 +8,6 @@ import graphlib
 import inspect
 import json
 import platform
-import runpy
 import shutil
 import sys
 
@@ -17,9 +16,9 @@ import nbformat
 import pytest
 import torch
 from conftest import NOTEBOOKS, ROOT, TUNE, run_python
+from safetensors.torch import load_file
 
 import notebooks
-from notebooks import __main__ as one_file_program
 from notebooks.layer_norm import LayerNorm
 from notebooks.positional_encoding import sinusoids
 
@@ -338,128 +337,19 @@ def test_freed_memory_is_kept_for_the_next_step():
     assert int(run_python("-c", text).stdout) < 100  # else 7,813
 
 
-def test_the_lessons_as_one_file_train_and_translate(small_data, tmp_path, monkeypatch, capsys):
-    """The file needs no other of the course, and a training that was stopped goes on the same."""
-    done = run_python("-m", "notebooks")
-    program = tmp_path / "transformer.py"
-    program.write_text(done.stdout, encoding="utf-8")
-    files = small_data / "train.tsv", small_data / "dev.tsv"
-    command = ["-I", program, *files, "--config", "tiny", "--eval-steps", "20"]
-    straight = run_python(*command, cwd=tmp_path, stdin="\ufeffGood morning.\nGood morning.\n")
-    assert (straight.returncode, straight.stderr) == (0, "")
-    *log, first, second = straight.stdout.splitlines()
-    assert first == second  # a mark before the text is no part of it
-    assert [line.split()[1] for line in log] == ["20:", "40:"]
-    early = tmp_path / "stopped.py"  # the same, but it ends at the first checkpoint
-    early.write_text(
-        done.stdout.replace("asdict(config)}, path)", "asdict(config)}, path); 1 / 0"), "utf-8"
-    )
-    saved = tmp_path / "stopped.pt"
-    stopped = run_python("-I", early, *command[2:], "--weights", saved, cwd=tmp_path)
-    assert "ZeroDivisionError" in stopped.stderr
-    resumed = run_python(*command, "--weights", saved, cwd=tmp_path)
-    assert "this program was edited since that training began" in resumed.stderr
-    printed = (stopped.stdout + resumed.stdout).splitlines()
-    without_speed = [[line.rpartition(",")[0] for line in lines] for lines in (printed, log)]
-    assert without_speed[0] == without_speed[1]
-    weights = [torch.load(path)["model"] for path in (tmp_path / "transformer.pt", saved)]
-    assert all(torch.equal(*pair) for pair in zip(*(one.values() for one in weights)))
-
-    def refusal(*arguments, text=done.stdout):
-        program.write_text(text, encoding="utf-8")
-        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ending:
-            patch.chdir(tmp_path)
-            patch.setattr(sys, "argv", [str(program), *command[4:], *map(str, arguments)])
-            runpy.run_path(str(program), run_name="__main__")
-        assert ending.value.code == 2
-        return capsys.readouterr().err
-
-    for options, reason in (
-        (["--pieces", "0"], "no whole number from 1"),
-        (["--steps", "1e3"], "no whole number from 1"),
-        (["--tgt", "Chinese"], "no code of a language"),
-        (["--config", "subwords", "--tgt-segmentation", "words"], "needs subwords"),
-        (["--seed", "5"], "was trained with another seed"),
-    ):
-        assert reason in refusal(*files, *options)
-    edited = done.stdout.replace("-counts[token], token)", "counts[token], token)")
-    other_text = "was trained with another text, or a model of another shape"
-    assert other_text in refusal(*files, text=edited)  # ids mean others
-    edited = done.stdout.replace("PRESETS = {\n", 'PRESETS = {"my": dict(keep="last"),\n')
-    unknown = "preset my sets keep, which is no setting"
-    assert unknown in refusal(*files, "--config", "my", text=edited)
-    others = tmp_path / "others.tsv"
-    lines = files[1].read_bytes().splitlines(keepends=True)
-    for content, reason in (
-        (lines[::-1], other_text),
-        ([*lines, b"\n"], f"line {len(lines) + 1}: is no sentence, tab"),
-        ([b"a " * 61 + b"\tb\n"], "more than 60 tokens"),
-        ([b"\xff"], "cannot be read"),
-        ([], "is empty"),
-    ):
-        others.write_bytes(b"".join(content))
-        assert reason in refusal(files[0], others)
-    (tmp_path / "transformer.pt.best").unlink()
-    assert "transformer.pt.best is missing" in refusal(*files)
-    saved.write_bytes(b"no weights")
-    assert "no training of this program" in refusal(*files, "--weights", saved)
-    absent = tmp_path / "none" / "x.pt"
-    assert "none: no such folder for the weights" in refusal(*files, "--weights", absent)
-    if sys.platform == "linux":
-        assert "/proc/x.pt cannot be written" in refusal(*files, "--weights", "/proc/x.pt")
-    steep = tmp_path / "steep.py"
-    clip = "        norm = torch.nn.utils.clip_grad_norm_("
-    broken = f"        next(model.parameters()).grad.fill_(math.nan)\n{clip}"
-    steep.write_text(done.stdout.replace(clip, broken), encoding="utf-8")
-    ended = run_python("-I", steep, *command[2:], "--weights", "steep.pt", cwd=tmp_path)
-    assert ended.stderr == "error: a gradient is no number: lower the learning rate, lesson 14\n"
-
-
-@pytest.mark.parametrize(("argument", "status"), [("05", 2), ("--help", 0)])
-def test_the_one_file_is_not_written_where_something_else_is_asked(argument, status):
-    done = run_python("-m", "notebooks", argument)
-    assert done.returncode == status and "class " not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "result"),
-    [
-        ("GAIN = 2.0", "GAIN = 0.1", "GAIN is defined in 05_one and in 06_two. Rename one"),
-        ("import math; SCALE = 3.0", "import math", "SCALE = 3.0"),
-        ("class A:\n    pass", "from notebooks.one import A as B", "B = A"),
-        ("class A:\n    pass", "from .one import A", "# 06_two"),
-        ("from notebooks.support import mine", "x = 1", "is no lesson's code. Write it there"),
-        ("from __future__ import annotations", "import ast", "annotations\nimport ast"),
-        ("def f():\n    from notebooks.two import A", "A = 2", "A` stands inside other code. Put"),
-        ("if True:\n    import notebooks.two as t", "A = 2", "as t` stands inside other code. Put"),
-        ("from notebooks.two import A", "A = 2", "A` is of 06_two, which comes later"),
-        ("print(4)\nx = 1", "y = 2", "print(4)"),
-        ("a = [n for n in (1, 2)]", "b = {n for n in (3, 4)}", "b = {n"),
-        (
-            "import time",
-            "from time import time",
-            "time is imported as time.time and as time. Rename one",
-        ),
-        ("from utils import device", "y = 2", "device` is no lesson's code. Write it there"),
-        ("x = (", "y = 2", "'(' was never closed: 05_one.ipynb, cell 0 ('x = ('), line 2 of the"),
-        ("%time 3", "y = 2", "a magic or shell command cannot stand in an export cell: 05_one"),
-        ("def max(a, b): ...", "y = 2", "max, defined in 05_one, is a name of Python's own"),
-        ("from numpy import sum", "y = 2", "sum, imported by `from numpy import sum`, is a name"),
-        ("from numpy import *", "y = 2", "import *` may give a name of another lesson anew"),
-        ("import re", "import regex as re", "re is imported as re and as regex. Rename one"),
-        ("import os.path", "import os\nimport numpy as np", "import os.path"),
-        ("import numpy", "numpy = 1", "numpy is defined in 06_two, and imported. Rename one"),
-    ],
-)
-def test_lessons_that_cannot_be_one_file_are_named(tmp_path, monkeypatch, first, second, result):
-    monkeypatch.setattr(one_file_program, "FOLDER", tmp_path)
-    (tmp_path / "support").mkdir()
-    (tmp_path / "support" / "program.py").write_text('"""Nothing."""\nx2 = 1', encoding="utf-8")
-    write_notebook(tmp_path / "05_one.ipynb", f"#| export\n{first}")
-    write_notebook(tmp_path / "06_two.ipynb", f"#| export\n{second}")
-    try:
-        text = one_file_program.one_file()
-        compile(text, "transformer.py", "exec")
-    except one_file_program.Refused as error:
-        text = str(error)
-    assert result in text
+def test_the_lessons_as_one_file_train_stop_go_on_and_translate(small_data, tmp_path):
+    """The file needs no other of the course."""
+    text = run_python("-m", "notebooks").stdout
+    program, early = tmp_path / "transformer.py", tmp_path / "stopped.py"
+    program.write_text(text, encoding="utf-8")
+    at_step_30 = "after_step=lambda step: step == 30"
+    early.write_text(text.replace("after_step=lambda step: False", at_step_30), encoding="utf-8")
+    outputs = {"straight": [program], "stopped": [early, program]}
+    for out, programs in outputs.items():
+        for one in programs:
+            options = [small_data, "--config", "tiny", "--out", out]
+            done = run_python("-I", one, *options, cwd=tmp_path, stdin="Hello.\n\n")
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 3  # the record of step 40, and two lines
+    weights = [load_file(tmp_path / out / "model.safetensors") for out in outputs]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])

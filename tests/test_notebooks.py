@@ -44,9 +44,9 @@ EXPORTS = {
     "transformer": "Generator Transformer",
     "make_model": "make_model",
     "label_smoothing": "LabelSmoothing",
-    "loss": "BatchLoss BatchLossInParts evaluate",
+    "loss": "BatchLoss evaluate",
     "optimizer_schedule": "noam_rate linear_rate make_optimizer",
-    "training": "train_step train",
+    "training": "train_step batches_after resume save train",
     "translation": "next_logits length_penalty extend set_aside keep_live can_win beam_search bleu",
 }
 

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 
 import pytest
 from conftest import read_records, without_times
@@ -12,8 +13,6 @@ import export
 import prepare
 import train
 import translate
-from engine.corpus import prepare as large
-from engine.model_files import weights_digest
 from engine.options import parse_command
 from engine.run_config import RunConfig
 
@@ -27,10 +26,13 @@ SETTINGS = {
     "steps": "9", "schedule": "noam", "warmup_steps": "3", "learning_rate": "0.01",
     "max_grad_norm": "0.1", "seed": "1", "target_first": "should be en have no letter",
     "grad_accum_steps": "2", "eval_steps": "4", "bleu_sentences": "3", "patience": "1",
-    "checkpoints": "1", "dtype": "bfloat16",
+    "average_last": "2", "dtype": "bfloat16",
 }  # fmt: skip
 VALUES = {"tgt": "de", "target_first": None}
-EXTRA = {"patience": "--learning-rate 9".split()}  # so that the dev loss does become worse
+EXTRA = {
+    "patience": "--learning-rate 9".split(),  # so that the dev loss does become worse
+    "average_last": "--keep average".split(),
+}
 
 
 def results(run):
@@ -38,7 +40,7 @@ def results(run):
     files = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
     tokens = [json.loads((run / f"vocabulary.{side}.json").read_text()) for side in ("src", "tgt")]
     records = without_times(read_records(run))
-    return files, tokens, records, weights_digest(run / "model.safetensors")
+    return files, tokens, records, (run / "model.safetensors").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +73,6 @@ def test_every_setting_changes_a_training_or_is_refused(trained, capsys):
             assert changed != base[extra] and isinstance(changed, tuple), name
 
 
-def test_what_prepared_data_do_not_depend_on_is_refused(small_data, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(large, "PREPARED", tmp_path)
-    for name, value in SETTINGS.items():
-        option = f"--{name.replace('_', '-')}"
-        if name not in large.SETTINGS:
-            assert prepare.main(["--data", str(small_data), option, value]) == 2
-            assert f"{option} has no effect: prepared data do not" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_stands_behind_two_dashes_is_text():
     texts = "--start=", "--clip", "--", "--name="
     argv = ["--beam-size", "1", "--", *texts]
@@ -90,7 +82,6 @@ def test_what_stands_behind_two_dashes_is_text():
 
 def test_every_option_of_the_other_programs_does_something(finished_run, small_data, tmp_path,
                                                            capsys, monkeypatch):  # fmt: skip
-    monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
     (tmp_path / "in.txt").write_text("Two.\n")
     score = f"--score {small_data}"
     cases = {
@@ -99,11 +90,12 @@ def test_every_option_of_the_other_programs_does_something(finished_run, small_d
             "input": ("", f"--input {tmp_path / 'in.txt'}"), "score": ("", score),
             "beam_size": (score, "--beam-size 2"), "split": (score, "--split dev"),
             "alpha": (score, "--alpha auto"), "device": ("Hello.", "--device mps"),
-            "serve": ("Hello.", "--serve"), "host": ("Hello.", "--host ::1"),
-            "port": ("Hello.", "--port 80"),
+            "serve": ("Hello.", "--serve"), "host": ("--serve", "--host ::1"),
+            "port": ("--serve", "--port 80"), "origin": ("--serve", "--origin *"),
         },
         prepare: {
             "settings": ("", "--max-length 9"), "data": ("", f"--data {tmp_path}"),
+            "out": ("", f"--out {tmp_path / 'other'}"),
             "config": ("", "--config subwords"), "start": ("", f"--start {finished_run}"),
         },
         export: {
@@ -112,11 +104,13 @@ def test_every_option_of_the_other_programs_does_something(finished_run, small_d
         },
     }  # fmt: skip
     defaults = {
-        translate: f"--run {finished_run}", prepare: f"--data {small_data}",
+        translate: f"--run {finished_run}",
+        prepare: f"--data {small_data} --out {tmp_path / 'out'}",
         export: f"--run {finished_run} --out {tmp_path / 'model'}",
     }  # fmt: skip
     monkeypatch.setattr(export, "export", lambda *options: print(*options))
     monkeypatch.setattr(export, "export_page", lambda *options: print(*options))
+    monkeypatch.setattr(translate, "serve", lambda *options: print(*options[1:]))
     monkeypatch.setattr("sys.stdin", io.StringIO())
     for program, options in cases.items():
         (form,) = (
@@ -131,8 +125,10 @@ def test_every_option_of_the_other_programs_does_something(finished_run, small_d
                 printed = capsys.readouterr()
                 text = re.sub(r"[\d.]+ sentences/s", "", printed.out)
                 files = {path.name for path in tmp_path.rglob("*")}
+                written = [path.read_bytes() for path in tmp_path.rglob("settings.json")]
+                shutil.rmtree(tmp_path / "out", ignore_errors=True)
                 scores = finished_run / "scores.json"  # tiny models write nothing, at any beam
                 searches = re.findall("beam .*alpha", scores.read_text()) if scores.exists() else ()
                 scores.unlink(missing_ok=True)
-                done.append((status, text, printed.err if status else "", files, searches))
+                done.append((status, text, printed.err if status else "", files, written, searches))
             assert done[0] != done[1], (program.__name__, name)

@@ -27,7 +27,8 @@ EDITS = [
     ("08", "Encoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("09", "DecoderLayer.forward", "y: self.cross_attention(", "y: -self.cross_attention(", "tgb"),
     ("09", "KVCache.append", "        return new", "        return new[0], -new[1]", "gb"),
-    ("09", "KVCache.once", "return self.cross[attention]", "return self.cross[attention][::-1]", "gb"),
+    ("09", "KVCache.once", "return self.cross[attention]", "return self.cross[attention][::-1]",
+     "gb"),
     ("09", "KVCache.select", "[part.index_select", "[-part.index_select", "gb"),
     ("09", "Decoder.forward", "return self.norm(x)", "return -self.norm(x)", "tgb"),
     ("10", "Generator.forward", "return self.projection(x)", "return -self.projection(x)", "tgb"),
@@ -39,8 +40,10 @@ EDITS = [
     ("13", "evaluate", "return (sum(losses)", "return (2 * sum(losses)", "t"),
     ("14", "linear_rate", "return peak * step", "return 2 * peak * step", "t"),
     ("14", "noam_rate", "return d_model", "return 2 * d_model", "t"),
+    ("14", "SCHEDULES", "config.d_model, config.warmup", "1, config.warmup", "t"),
     ("14", "make_optimizer", "betas=(0.9, 0.98)", "betas=(0.1, 0.98)", "t"),
     ("15", "train_step", "    optimizer.step()", "    pass", "t"),
+    ("15", "batches_after", "start=done + 1", "start=done + 2", "t"),
     ("15", "train", "        scheduler.step()", "        pass", "t"),
     ("16", "next_logits", "[:, -1].float()", "[:, -1].float().neg()", "gb"),
     ("16", "length_limits", "sum(dim=1) + 10", "sum(dim=1) + 2", "gb"),
@@ -56,7 +59,7 @@ EDITS = [
 ]  # fmt: skip
 
 # what a copy of the course needs of others; the forked processes find it imported
-LIBRARIES = ["torch", "torch._dynamo", "numpy", "sacrebleu", "tokenizers", "accelerate", "tyro",
+LIBRARIES = ["torch", "torch._dynamo", "numpy", "sacrebleu", "tokenizers", "tyro",
              "jieba", "matplotlib.pyplot", "nbformat", "IPython"]  # fmt: skip
 
 

@@ -1,13 +1,13 @@
 from dataclasses import dataclass
-from typing import Optional
+from typing import get_args, get_type_hints
 
 import pytest
 
-from engine.checks import check_fields
 from engine.errors import InputError
 from engine.run_config import RunConfig
-from engine.run_folder import Search
-from notebooks.setup import PRESETS, replace
+from engine.run_folder import RunFolder
+from notebooks.optimizer_schedule import SCHEDULES
+from notebooks.setup import PRESETS, replace, setting
 
 
 def test_presets_of_runs_are_valid():
@@ -16,8 +16,6 @@ def test_presets_of_runs_are_valid():
     base = presets["base"]
     assert (base.src_segmentation, base.tgt_segmentation) == ("subwords", "subwords")
     assert (base.tie_embeddings, base.schedule, base.warmup_steps) == ("three-way", "noam", 4000)
-    # when a run stops early, the checkpoint of its best evaluation is still there
-    assert [name for name, config in presets.items() if config.patience >= config.checkpoints] == []
 
 
 def test_unknown_preset_names_the_known_ones():
@@ -32,9 +30,9 @@ def test_unknown_preset_names_the_known_ones():
         dict(num_heads=3), dict(d_model=0), dict(d_model=33, num_heads=1), dict(dropout=1.0),
         dict(dropout=-0.1), dict(label_smoothing=1), dict(norm="both"),
         dict(tie_embeddings="four-way"),
-        dict(schedule="cosine"), dict(src_segmentation="bytes"), dict(keep="all"), dict(tgt="en"),
+        dict(schedule="no such"), dict(src_segmentation="bytes"), dict(keep="all"), dict(tgt="en"),
         dict(batch_tokens=60), dict(steps=0), dict(eval_steps=-1), dict(max_grad_norm=0),
-        dict(dtype="float16"), dict(warmup_steps=0), dict(keep="average", checkpoints=1),
+        dict(dtype="float16"), dict(warmup_steps=0), dict(average_last=1),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused_by_name(change):
@@ -42,26 +40,25 @@ def test_impossible_settings_are_refused_by_name(change):
         replace(RunConfig(), **change)
 
 
-def test_a_setting_of_the_readers_own_may_begin_at_anything():
-    @dataclass
-    class Mine:
-        weight_decay: float = 0.0
-        offset: int = -3
-        window: Optional[int] = None  # noqa: UP045, as some write it
-        steps: int = 5
+def test_a_setting_of_a_readers_own_may_be_anything_of_its_type():
+    @dataclass(frozen=True)
+    class Mine(RunConfig):
+        window: int = -3
+        share: float = setting(0.5, above=0, below=1, weights=True)
 
-    check_fields(Mine())
-    check_fields(Mine(window=7, offset=0, weight_decay=-1.0))
-    for change in (dict(window="7"), dict(steps=0)):
+    assert Mine(window=7, share=0.1).window == 7
+    for change in (dict(window="7"), dict(share=1.0), dict(share=0)):
         with pytest.raises(InputError, match=next(iter(change))):
-            check_fields(Mine(**change))
+            Mine(**change)
 
 
-@pytest.mark.parametrize("alpha", [11, 1e6, -1])
-def test_a_length_penalty_that_no_option_could_give_is_refused(alpha):
-    assert Search(0, "").alpha == 0
-    with pytest.raises(InputError, match="alpha"):
-        Search(alpha, "")
+def test_an_old_file_may_lack_settings_and_have_some_that_are_no_more(tmp_path):
+    (tmp_path / "config.json").write_text('{"steps": 7, "checkpoints": 2}')
+    assert RunFolder(tmp_path).read_config() == replace(RunConfig(), steps=7)
+
+
+def test_schedules_are_those_of_lesson_14():
+    assert get_args(get_type_hints(RunConfig)["schedule"]) == tuple(SCHEDULES)
 
 
 def test_a_longer_code_of_a_language_names_the_shorter():

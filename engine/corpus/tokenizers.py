@@ -3,7 +3,6 @@
 from itertools import chain
 
 from engine.checks import check_segmentation
-from engine.definitions import are_ours, tell_unused
 from notebooks import data_preparation
 from notebooks.data_preparation import (
     Tokenizer,
@@ -18,17 +17,14 @@ def make_tokenizers(pairs, config):
 
     Raises InputError for a segmentation that the language does not allow.
     """
-    if are_ours("WordSegmenter", "make_segmenter", numbers=("01",)):
-        check_segmentation(config)
+    check_segmentation(config)
     if config.tie_embeddings != "three-way":
         return data_preparation.make_tokenizers(pairs, config)
-    tell_unused("engine/corpus/tokenizers.py", "make_tokenizers", "make_tokenizer")
     sides = list(zip(*pairs))
     if config.src_segmentation == "subwords":  # then the target's, too
         segmenter = make_segmenter("subwords", config.src, chain(*sides), config.max_vocab_size)
         tokenizer = Tokenizer(segmenter, make_vocabulary(segmenter, (), config))
         return tokenizer, tokenizer
-    tell_unused("engine/corpus/tokenizers.py", "make_vocabulary")
     kinds = (config.src_segmentation, config.src), (config.tgt_segmentation, config.tgt)
     segmenters = [make_segmenter(*kind, (), config.max_vocab_size) for kind in kinds]
     both = chain.from_iterable(
