@@ -15,11 +15,10 @@ from engine.devices import DeviceName, choose_device
 from engine.errors import InputError, run_command, what_to_do
 from engine.files import write_whole
 from engine.options import parse_command
-from engine.processes import connected, processes
+from engine.run import is_first, leave_processes, run_training
 from engine.run_config import RunConfig
 from engine.run_folder import RunFolder
 from engine.scoring import print_samples
-from engine.training_run import run_training
 from utils import ROOT
 
 
@@ -32,7 +31,7 @@ class TrainCommand:
     config: str = "small"  # preset, as in notebook 00; the other options change it
     run: Path | None = None  # folder that the run is written to; runs/CONFIG if not given
     start: Path | None = None  # begin with vocabularies, weights and settings of this run
-    restart: bool = False  # begin anew, forgetting what the run folder holds
+    restart: bool = False  # begin anew; the run that is there goes when the new one is evaluated
     # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     plot: Path | None = None  # train nothing: draw the run's log into this picture file
@@ -63,7 +62,6 @@ def plot_log(run, picture):
         raise OSError(f"{picture}: not written ({error.strerror}). {what_to_do(error)}") from None
 
 
-@connected()
 def train_with(command):
     """Trains, and prints how it ended."""
     if command.start and not command.run:
@@ -79,14 +77,12 @@ def train_with(command):
         return 0
     options = command.restart, print_samples, command.start
     records = run_training(command.data, command.settings, run.path, *options)
-    evaluated = [record for record in records if "dev_loss" in record]
-    if processes().is_main_process and evaluated:
-        best_loss = run.progress().best_loss  # since the lessons have changed last
-        best = [record for record in evaluated if record["dev_loss"] == best_loss] or evaluated
-        best = min(best, key=lambda record: record["dev_loss"])
+    if is_first():
+        losses = [record for record in records if "dev_loss" in record]
+        best = min(losses, key=lambda record: record["dev_loss"])
         summary = f"best dev loss {best['dev_loss']:.3f} nats a token at step {best['step']}"
-        word = "finished" if run.is_finished() else "stopped"
-        print(f"{run.path}: {word} at step {records[-1]['step']}; {summary}")
+        print(f"{run.path}: finished at step {records[-1]['step']}; {summary}")
+    leave_processes()
     return 0
 
 

@@ -1,32 +1,25 @@
 """What the folder of a run holds: `RunFolder` reads it, and writes nothing.
 
-A run folder holds config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (what began the
-run: command, versions, device, commit; and digests of the lessons that its weights were made with),
-model.safetensors (the weights to translate with), log.jsonl, scores.json, search.json (a length
-penalty that was chosen), and checkpoints/step-N/ with weights, the optimizer's state, schedule.json
-(which holds digests of the lessons, too) and state.json. Every file but the log is written under a
-temporary name and then renamed, so it is old or new and never half; the log is appended to, and
-what is no record in it is skipped. The file `lock` is held by the process that trains in the
-folder.
+config.json, vocabulary.src.json, vocabulary.tgt.json, made.json (the command that began it,
+versions, and the hashes of the lessons that train it), model.safetensors (the weights to translate
+with), checkpoint.pt (from which it goes on: model, optimizer, scheduler, step), log.jsonl,
+scores.json and search.json (a length penalty that was chosen). Each is written under another name
+and then renamed, so it is old or new and never half; the log is appended to. The file `lock` is
+held by the process that trains in the folder.
 """
 
+import json
 import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from engine.checkpoints import Progress, find_checkpoints
-from engine.checks import check_fields, check_vocabularies
-from engine.definitions import code_digest, edited_names, lessons
+from engine.checks import check_vocabularies
 from engine.errors import InputError
-from engine.files import read_form
-from engine.fused_attention import use_fused_attention
-from engine.model_files import MEANING, check_size, load_tokenizer, load_weights, made_for
-from engine.run_config import RunConfig
-from engine.run_log import read_log
-from notebooks.data_preparation import BOS, EOS, padding_mask
+from engine.fast_forms import use_fast_forms
+from engine.files import read_form, read_json
+from engine.model_files import load_tokenizer, load_weights
+from engine.run_config import RunConfig, settings_of
 from notebooks.make_model import make_model
 from utils import ROOT
 from utils import device as default_device
@@ -38,22 +31,6 @@ BOX = ROOT / "data_small" / "model"
 def is_the_box(path):
     """Whether a run folder is the model in the box, by whatever name."""
     return os.path.realpath(path) == os.path.realpath(BOX)
-
-
-@dataclass
-class Search:
-    """How a run is translated with, chosen on dev: search.json."""
-
-    alpha: float  # length penalty
-    search: str  # a digest of the lessons that search, with which it was chosen
-
-    def __post_init__(self):
-        check_fields(self)
-
-
-def search_digest():
-    """What a length penalty is chosen with: the searches of lessons 10 and 16."""
-    return code_digest(*lessons(("10", "16")))[:16]
 
 
 class RunFolder:
@@ -69,79 +46,55 @@ class RunFolder:
         if not self.path.is_dir():
             hint = f"Train one with: python train.py --run {self.path}"
             raise InputError(f"{self.path}: no such run folder. {hint}")
-        if (self.path / "run.py").exists():
-            hint = f"Translate with: python {self.path / 'run.py'}"
-            raise InputError(f"{self.path}: is an exported model, and no run. {hint}")
-        doubt = "Was lesson 00 another one when it was trained? Then put that back"
-        return read_form(self.path / "config.json", RunConfig, whole=False, doubt=doubt)
+        return read_form(self.path / "config.json", RunConfig)
 
     def tokenizers(self):
         """Its source and its target tokenizer."""
         return [load_tokenizer(self.path / f"vocabulary.{side}.json") for side in ("src", "tgt")]
 
-    def checkpoints(self):
-        """The folders of its complete checkpoints, oldest first."""
-        return find_checkpoints(self.path / "checkpoints")
-
-    def progress(self):
-        """That of its newest checkpoint; Progress() if it has none."""
-        newest = self.checkpoints()[-1:]
-        return read_form(newest[0] / "state.json", Progress, whole=True) if newest else Progress()
+    def read_made(self):
+        """How it was made: made.json, or nothing where there is none."""
+        path = self.path / "made.json"
+        return read_json(path) if path.exists() else {}
 
     def read_log(self):
-        """The records of its log."""
-        return read_log(self.path / "log.jsonl")
+        """The records of its log; a last line that is still being written is left out."""
+        path = self.path / "log.jsonl"
+        if not path.exists():
+            return []
+        with path.open(encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def is_finished(self):
-        """Whether it was trained to its end: by its newest checkpoint, or else by its log."""
-        if not (self.path / "model.safetensors").exists():
+        """Whether its log says that it was trained to its end."""
+        losses = [record for record in self.read_log() if "dev_loss" in record]
+        if not losses or not (self.path / "model.safetensors").exists():
             return False
-        if self.checkpoints():
-            return self.progress().finished
-        last = self.read_config().steps
-        return any(record["step"] == last for record in self.read_log())
+        config = self.read_config()
+        best = min(losses, key=lambda record: record["dev_loss"])
+        stale = len(losses) - 1 - losses.index(best)  # evaluations since the best one
+        return losses[-1]["step"] >= config.steps or 0 < config.patience <= stale
 
     def alpha(self, otherwise):
         """The length penalty that was chosen for this run, else `otherwise`."""
         path = self.path / "search.json"
-        if not path.exists():
-            return otherwise
-        chosen = read_form(path, Search, whole=True)
-        if chosen.search == search_digest():
-            return chosen.alpha
-        wrong = "its alpha was chosen with other searches, lessons 10 and 16 have changed"
-        print(
-            f"{self.path}: {wrong}: {otherwise} is used. Choose again: --alpha auto",
-            file=sys.stderr,
-        )
-        return otherwise
+        return read_json(path)["alpha"] if path.exists() else otherwise
 
     def load(self, device=None):
         """Config, source tokenizer, target tokenizer and model, in eval mode.
 
         On `device()`, or on another device. Raises InputError for a file that is missing or
-        damaged, for weights of another run, and for weights with which the model cannot compute.
+        damaged, and PyTorch's RuntimeError for weights that do not fit the lessons.
         """
         config, (source, target) = self.read_config(), self.tokenizers()
         path = self.path / "model.safetensors"
         check_vocabularies(config, len(source), len(target))
-        check_size(path, config, max(len(source), len(target)))
         with torch.random.fork_rng(devices=()):  # what no file holds is drawn as in training
             torch.manual_seed(config.seed)
             model = make_model(config, len(source), len(target))
-        load_weights(model, path, made_for(config, source, target))
-        device = torch.device(device or default_device())
-        model = model.to(device).eval()
-        if device.type != "cpu":
-            use_fused_attention(model)
-        src, tgt = (torch.tensor([[number]], device=device) for number in (EOS, BOS))
-        with torch.inference_mode():
-            logits = model(src, tgt, padding_mask(src), padding_mask(tgt))
-        if not logits.isfinite().all():
-            hint = "Take a whole copy of it, or train again"
-            if names := edited_names():
-                hint = f"Edited were {', '.join(names)}: take that back, or train again"
-            raise InputError(f"{path}: gives no numbers. {hint}")
+        load_weights(model, path)
+        model = model.to(torch.device(device or default_device())).eval()
+        use_fast_forms(model)
         return config, source, target, model
 
 
@@ -150,10 +103,9 @@ def check_start(start, config):
 
     `config` may differ from that run's in what changes no weight's shape or meaning.
     """
-    before = RunFolder(start).read_config()
-    for name in MEANING:
-        old = getattr(before, name)
-        new = getattr(config, name)
+    before = settings_of(RunFolder(start).read_config(), "weights")
+    for name, new in settings_of(config, "weights").items():
+        old = before[name]
         if old != new:
             hint = f"Leave --{name.replace('_', '-')} out, or train without --start"
             raise InputError(f"{start}: its {name} is {old}, not {new}. {hint}")

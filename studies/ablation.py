@@ -22,16 +22,16 @@ tune_process()  # before PyTorch
 
 import torch
 
-from engine import training_run
+from engine import run as training
 from engine.corpus.pairs import load_data
-from engine.files import read_json, write_json
+from engine.files import read_json, write_rows
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
 from engine.scoring import score
-from engine.wrapped_loss import WrappedLoss
 from notebooks import make_model
 from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
+from notebooks.loss import BatchLoss
 from notebooks.setup import replace
 from notebooks.support.draws import scale_layers
 from notebooks.training import train_step
@@ -70,9 +70,9 @@ def changed(parts):
     parts = set(parts)
     stack.enter_context(mock.patch("notebooks.make_model.Transformer", partial(build, parts=parts)))
     if "Muon" in parts:
-        stack.enter_context(mock.patch("engine.training_run.make_optimizer", make_muon))
+        stack.enter_context(mock.patch("engine.run.make_optimizer", make_muon))
     for name in parts & STARTS.keys():
-        stack.enter_context(mock.patch("engine.training_run.make_model", started(STARTS[name])))
+        stack.enter_context(mock.patch("engine.run.make_model", started(STARTS[name])))
     return stack
 
 
@@ -102,7 +102,7 @@ def run_row(row, data, runs, config):
     config = replace(config, seed=row["seed"], **PAPER.get(row["name"], {}))
     with changed(parts):
         # Muon keeps its state in no checkpoint
-        records = training_run.run_training(data, config, run, restart="Muon" in parts)
+        records = training.run_training(data, config, run, restart="Muon" in parts)
         scores, pairs, _ = score(run, data, "dev")
     losses = {str(one["step"]): round(one["dev_loss"], 4) for one in records if "dev_loss" in one}
     result = row | {"parts": sorted(parts), "dev_loss": losses, "sentences": len(pairs)}
@@ -125,15 +125,15 @@ def step_times(config, kinds):
     for name, parts in {AS_IT_IS: [], **kinds}.items():
         with changed(parts):
             model = make_model.make_model(config, len(source), len(target)).to(device())
-            optimizer, _ = training_run.make_optimizer(model, config)
-        batch_loss = WrappedLoss(model, LabelSmoothing(config.label_smoothing), config)
-        rest = dict(optimizer=optimizer, max_grad_norm=config.max_grad_norm)
+            optimizer, _ = training.make_optimizer(model, config)
+        batch_loss = BatchLoss(model, LabelSmoothing(config.label_smoothing))
+        rest = dict(optimizer=optimizer, config=config)
         steps[name] = partial(train_step, batch_loss, **rest)
     times = {name: [] for name in steps}
     for _ in range(6):  # the first prepares the shapes
         for name, step in steps.items():
             began = time.perf_counter()
-            norms = [step(batch)[2] for batch in some]
+            norms = [step(batch)[1] for batch in some]
             assert torch.stack(norms).isfinite().all()  # also waits for a GPU
             times[name].append(time.perf_counter() - began)
     medians = {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
@@ -164,7 +164,7 @@ def main():
     groups = {"paper": PAPER, "since": [AS_IT_IS, *SINCE, TOGETHER], "starts": STARTS}
     tables = {key: gather(done, names, times) for key, names in groups.items()}
     header = {key: value for key, value in read_json(ROWS).items() if key != "rows"}
-    write_json(OUTPUT, {**header, "steps": STEPS, "helped": HELPED, **tables})
+    write_rows(OUTPUT, {**header, "steps": STEPS, "helped": HELPED, **tables})
 
 
 if __name__ == "__main__":

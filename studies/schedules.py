@@ -12,8 +12,8 @@ from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
+from engine.run import run_training
 from engine.run_config import RunConfig
-from engine.training_run import run_training
 from notebooks.setup import replace
 from studies.training import DATA, name_of, train_missing
 from utils import ROOT

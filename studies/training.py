@@ -10,9 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import torch
 
 from engine.errors import InputError
-from engine.files import file_digest, read_json, write_json
+from engine.files import file_digest, read_json, write_rows
+from engine.run import run_training
 from engine.scoring import measure
-from engine.training_run import run_training
 from engine.translator import Translator
 from notebooks.data_preparation import read_pairs
 from notebooks.setup import replace
@@ -47,7 +47,7 @@ def train_missing(rows, run, output, command):
             futures = {pool.submit(run, row): row for row in missing}
             for future in as_completed(futures):
                 done.append(future.result())
-                write_json(output, {**header, "date": time.strftime("%Y-%m-%d"), "rows": done})
+                write_rows(output, {**header, "date": time.strftime("%Y-%m-%d"), "rows": done})
                 print(
                     f"{output.name} has {len(done)} rows, the last: {futures[future]}", flush=True
                 )

@@ -11,8 +11,8 @@ from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
+from engine.run import run_training
 from engine.run_config import RunConfig
-from engine.training_run import run_training
 from notebooks.setup import replace
 from notebooks.support.story import THINGS, count_right, variants
 from studies.training import DATA, train_missing

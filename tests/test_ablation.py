@@ -8,12 +8,12 @@ import torch
 from conftest import NOTEBOOKS, TINY, logits_of, random_batch
 from grading import exercises
 
-from engine import training_run
+from engine import run as engine_run
 from engine.files import read_json
-from engine.wrapped_loss import WrappedLoss
 from notebooks import make_model
 from notebooks.data_preparation import BOS, EOS, Batch
 from notebooks.label_smoothing import LabelSmoothing
+from notebooks.loss import BatchLoss
 from notebooks.setup import replace
 from notebooks.support.proofs import shake
 from notebooks.training import train_step
@@ -56,12 +56,12 @@ def test_one_token_at_a_time_gives_what_all_at_once_give(parts):
 def losses_of(parts, steps):
     """The losses per token of so many steps, all on one batch."""
     batch, model = random_batch(2, [5] * 8, [6] * 8), model_with(parts)
-    batch_loss = WrappedLoss(model, LabelSmoothing(0), CONFIG)
+    batch_loss = BatchLoss(model, LabelSmoothing(0))
     with ablation.changed(parts):
-        optimizer, schedule = training_run.make_optimizer(model, CONFIG)
+        optimizer, schedule = engine_run.make_optimizer(model, CONFIG)
     losses = []
     for _ in range(steps):
-        loss, tokens, _ = train_step(batch_loss, batch, optimizer, CONFIG.max_grad_norm)
+        (loss, tokens), _ = train_step(batch_loss, batch, optimizer, CONFIG)
         schedule.step()
         losses.append((loss / tokens).item())
     return losses
@@ -89,7 +89,7 @@ def test_a_run_starts_from_other_weights(name):
     def build(parts):
         torch.manual_seed(0)
         with ablation.changed(parts):
-            return dict(training_run.make_model(CONFIG, 12, 12).named_parameters())
+            return dict(engine_run.make_model(CONFIG, 12, 12).named_parameters())
 
     plain = build([])
     changed = build(ablation.PARTS[name])

@@ -1,9 +1,7 @@
 """The model in the box, data_small/model: `python tools/model.py [--run RUN]` makes it anew.
 
 RUN is a finished run, runs/small if none is named. Its weights are rounded to 16 bits, the rounded
-weights are scored on the test set, and the README's picture of their attention is drawn. With
-`--definitions` the list of the lessons' definitions is written, by which the box notices that a
-reader has changed one.
+weights are scored on the test set, and the README's picture of their attention is drawn.
 """
 
 import argparse
@@ -15,14 +13,14 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 from breaks import measure_breaks
+from safetensors.torch import save_file
 
 from engine.attention_maps import translation_attention
-from engine.definitions import DEFINITIONS, all_definitions
 from engine.errors import InputError, run_command
-from engine.files import file_digest, read_json, write_json
-from engine.model_files import made_for, read_tensors, write_tensors
+from engine.files import file_digest, write_json
+from engine.model_files import read_weights
 from engine.run_folder import BOX, RunFolder
-from engine.scoring import keep_scores, made_with, score
+from engine.scoring import keep_scores, score
 from notebooks.support import pictures  # noqa: F401  sets the style and the Chinese font
 from notebooks.support.box import load_pretrained
 from utils import ROOT
@@ -33,7 +31,7 @@ GLOSSES = {
     "她": "she", "每": "every", "天": "day", "晚": "evening", "上": "in the", "弹": "plays, plucks",
     "钢": "steel", "琴": "instrument", "。": "",
 }  # fmt: skip
-KEPT = ("time", "commit", "python", "torch", "processes")  # of made.json: no path, no machine
+KEPT = ("time", "python", "torch", "processes")  # of made.json: no path, no machine
 
 
 def make_model(run):
@@ -41,16 +39,15 @@ def make_model(run):
     if not run.is_finished():
         raise InputError(f"{run.path}: no finished run. Train it with: make run")
     config = replace(run.read_config(), dtype="float32")  # the same on every processor
-    made = read_json(run.path / "made.json")
-    weights = read_tensors(run.path / "model.safetensors")
+    made = run.read_made()
+    weights = read_weights(run.path / "model.safetensors")
     new = BOX.with_name("model.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     for side in ("src", "tgt"):
         shutil.copyfile(run.path / f"vocabulary.{side}.json", new / f"vocabulary.{side}.json")
     rounded = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
-    digest = made_for(config, *RunFolder(new).tokenizers())
-    write_tensors(new / "model.safetensors", rounded, made_for=digest)
+    save_file(rounded, new / "model.safetensors")
     write_json(new / "config.json", asdict(config))
     recorded = {name: made.get(name) for name in KEPT}
     corpus = {"train.tsv": file_digest(DATA / "train.tsv")}
@@ -58,7 +55,7 @@ def make_model(run):
     scores, pairs, _ = score(new, DATA)
     for row in scores.values():
         del row["sentences_per_second"]  # of one machine
-    keep_scores(new, made_with(new), DATA, "test", pairs, scores, beam_size=4)
+    keep_scores(new, DATA, "test", pairs, scores, beam_size=4)
     write_json(new / "breaks.json", {"rows": measure_breaks(new)})
     BOX.mkdir(exist_ok=True)
     for path in new.iterdir():
@@ -96,13 +93,9 @@ def main(arguments=None):
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser("model.py", description="Makes the model in the box anew.")
     parser.add_argument("--run", type=Path, default=ROOT / "runs" / "small", help="finished run")
-    parser.add_argument("--definitions", action="store_true", help="only engine/definitions.json")
     options = parser.parse_args(arguments)
-    if options.definitions:
-        write_json(DEFINITIONS, all_definitions())
-    else:
-        make_model(RunFolder(options.run))
-        draw_attention()
+    make_model(RunFolder(options.run))
+    draw_attention()
     return 0
 
 

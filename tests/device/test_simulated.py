@@ -8,8 +8,8 @@ from conftest import DEVICE, TINY
 from device import simulated
 
 from engine.attention_maps import translation_attention
+from engine.run import run_training
 from engine.run_folder import RunFolder
-from engine.training_run import run_training
 from engine.translator import Translator
 from notebooks.setup import replace
 from notebooks.support.viewer import AttentionViewer
