@@ -24,7 +24,7 @@ translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, el
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
-translator: .venv/page  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
+translator: .venv/ready  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
 	$(BIN)/python export.py --form page $(if $(value RUN),--run "$$RAW_RUN") --out translator
 
 ##@ Train
@@ -42,8 +42,8 @@ MASTER ?= localhost
 MACHINES = $(if $(filter 1,$(NODES)),--standalone,--nnodes $(NODES) --node-rank $(NODE) --master-addr $(MASTER) --master-port 29500)
 train-large: export RAW_DATA := $(value DATA)
 train-large: .venv/ready  ## train the paper's base model on DATA, a process for each GPU; on machine NODE, from 0, of NODES, MASTER being the first
-	$(BIN)/python prepare.py --data "$$RAW_DATA" --config base
-	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA" --config base --run "$${RAW_RUN:-runs/large}"
+	test -e "$$RAW_DATA/prepared/settings.json" || $(BIN)/python prepare.py --data "$$RAW_DATA" --config base --out "$$RAW_DATA/prepared"
+	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA/prepared" --run "$${RAW_RUN:-runs/large}"
 
 .PHONY: verbs first-words sentences
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
@@ -77,16 +77,12 @@ compile = $(BIN)/python -m compileall -q -j 0 $(BIN)/../lib >/dev/null 2>&1 || t
 	@$(compile)
 	touch .venv/dev
 
-.venv/page: .venv/ready
-	$(BIN)/python -m pip install --quiet --editable ".[page]"
-	touch .venv/page
-
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebooks schedules ablation fuzz versions pages wheels chinese student grade
+.PHONY: check model test-device notebook notebooks schedules ablation fuzz versions pages wheels chinese student grade
 ##@ Teach
 OUT ?= student
 unexport OUT LANGUAGE ONLY
@@ -110,17 +106,19 @@ wheels: .venv/ready  ## fill the folder wheels, from which machines of the same 
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
 
 ##@ Maintain
-QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box fast_dropout importer notebooks pictures run_config stream tidy utils))
+QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box fast_forms importer lessons notebooks pictures run_config stream tidy utils))
 check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov=notebooks --cov=engine --cov-report=term:skip-covered $(QUICK)
 
-notebooks: .venv/dev  ## execute all notebooks again, in place and in order
-	$(BIN)/jupyter nbconvert --to notebook --execute --inplace notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/python tools/tidy.py notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/python tools/model.py --definitions
+notebooks: .venv/dev  ## execute all notebooks again, each as in a fresh clone
+	$(BIN)/python -m engine.lessons
+	$(BIN)/python tools/execute.py $(N)
 	$(BIN)/python tools/lesson_tables.py
+
+N ?=
+notebook: notebooks  ## execute lesson N again: make notebook N=14
 
 model: .venv/ready  ## make the model in the box, data_small/model, from the finished runs/small
 	$(BIN)/python tools/model.py
@@ -136,12 +134,9 @@ DEVICE_TESTS := tests/device $(foreach n,10 13 15 16,$(wildcard tests/test_$(n)_
 test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, or on TEST_DEVICE (cuda, mps)
 	TEST_DEVICE=$(TEST_DEVICE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --maxschedchunk 1 $(DEVICE_TESTS)
 
-EXAMPLES ?= 10000
-SEED ?= 0
-fuzz: .venv/dev  ## texts of all scripts to tokens and back; then damage runs and data folders at random and run the programs on them, half an hour; Linux
+fuzz: .venv/dev  ## texts of all scripts to tokens and back, and operations of the page, many of them
 	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz tests/test_01_data_preparation.py tests/test_export.py -k "any_text or joined or every_sign"
 	DRAWS=100 $(BIN)/python -m pytest -q tests/test_translating_page.py -k lessons
-	$(BIN)/python tests/fuzz.py --examples $(EXAMPLES) --seed $(SEED)
 
 RESOLUTION ?= lowest-direct
 versions: .venv/dev  ## the tests on the lowest versions that pyproject.toml allows, or on the newest: RESOLUTION=highest

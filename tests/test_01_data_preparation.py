@@ -2,8 +2,6 @@ import hashlib
 import json
 import unicodedata
 from functools import partial
-from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,13 +10,11 @@ from conftest import DATA
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine import definitions
 from engine.checks import check_batches
 from engine.corpus.formats import read_split
 from engine.corpus.pairs import load_data
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
-from engine.loading import Share
 from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
@@ -56,23 +52,8 @@ def corpus():
 def test_an_edited_joining_writes_translations(monkeypatch):
     ids, words = [4, 5], Tokenizer(WordSegmenter("en"), Vocabulary(["Yes", "."]))
     assert text_of(words, ids) == "Yes."
-    monkeypatch.setattr(definitions, "edited_names", lambda numbers: ["WordSegmenter"])
+    monkeypatch.setattr("engine.translator.edited", lambda: ["01"])
     assert text_of(words, ids) == "Yes ."
-
-
-def test_an_edited_sampler_is_followed(monkeypatch):
-    sampler = TokenBatchSampler(np.full((9, 2), 5), 16)
-    monkeypatch.setattr(TokenBatchSampler, "__iter__", lambda self: iter([[8, 0], [3]]))
-    assert list(Share(sampler)) == [[8, 0], [3]] and list(Share(sampler, 1)) == [[3]]
-
-
-def test_edits_that_training_does_not_use_are_named(monkeypatch, capsys, small_data):
-    edited = ["read_pairs", "make_tokenizers"]
-    monkeypatch.setattr(definitions, "edited_names", lambda numbers: edited)
-    load_data(small_data, replace(CONFIG, tie_embeddings="three-way"))
-    first, second = capsys.readouterr().err.splitlines()
-    assert "not used here: read_pairs. Edit engine/corpus/pairs.py" in first
-    assert "not used here: make_tokenizers. Edit engine/corpus/tokenizers.py" in second
 
 
 # readers
@@ -381,18 +362,6 @@ def test_tokenizers_survive_saving(tmp_path, corpus, kinds):
         assert len(again) == len(tokenizer) <= 604
 
 
-def test_a_segmenter_that_cannot_be_read_back_is_refused_before_any_training(tmp_path):
-    class Pieces(WordSegmenter):
-        """Of an edited lesson 01."""
-
-    halves = WordSegmenter("en")
-    halves.halves = True
-    for segmenter in (Pieces("en"), halves):
-        with pytest.raises(InputError, match="lesson 01: a run stores of a tokenizer its tokens"):
-            save_tokenizer(Tokenizer(segmenter, Vocabulary(["play"])), tmp_path / "v.json")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_vocabulary_is_from_training_text_only():
     source, target = make_tokenizers([("one one", "一一")], CONFIG)
     assert (source.vocabulary.tokens, target.vocabulary.tokens) == (["one"], ["一"])
@@ -414,22 +383,14 @@ def test_dataset_counts_what_it_drops(corpus):
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=200)
 
 
-@given(lengths=lengths, seed=st.integers(0, 9), count=st.integers(1, 3), start=st.integers(0, 2))
-def test_batches_hold_each_row_once_within_the_limit(lengths, seed, count, start):
+@given(lengths=lengths, seed=st.integers(0, 9))
+def test_batches_hold_each_row_once_within_the_limit(lengths, seed):
     array = np.array(lengths)
     sampler = TokenBatchSampler(array, 64, seed)
     batches = sampler.batches()
-    start = min(start, len(batches))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     assert max(len(rows) * array[rows].max() for rows in batches) <= 64
     assert list(sampler) == [rows.tolist() for rows in batches]
-    shares = []
-    for number in range(count):
-        here = SimpleNamespace(process_index=number, num_processes=count)
-        with mock.patch("engine.loading.processes", lambda here=here: here):
-            shares.append(list(Share(sampler, start)))
-    together = [sorted(sum(parts, [])) for parts in zip(*shares, strict=True)]
-    assert together == [sorted(rows) for rows in batches[start:]]
 
 
 def test_a_sentence_longer_than_a_batch_is_a_batch_of_its_own():
@@ -446,7 +407,7 @@ def test_batches_are_redrawn_each_epoch_from_the_seed():
     assert one != list(other)
     first.epoch = 1
     assert {frozenset(rows) for rows in first} != {frozenset(rows) for rows in one}
-    assert len(Share(again, 3)) == len(one) - 3
+    assert len(first) == len(one)  # so a step's place in its epoch is its number
 
 
 def test_collate_shifts_and_masks():

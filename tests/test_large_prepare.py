@@ -5,27 +5,23 @@ import gzip
 import json
 import os
 import pickle
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import DATA, ROOT, start_with_ctrl_c
-from filelock import FileLock
 
 import prepare as program
-from engine.corpus import formats, tokenizers
+from engine.corpus import formats
 from engine.corpus import prepare as large
 from engine.corpus.cleaning import STEPS, judge
-from engine.corpus.dataset import PreparedDataset, load_prepared
-from engine.corpus.formats import needs_preparing, read_json_pair, read_split
-from engine.corpus.prepare import learn_tokenizers, prepare
+from engine.corpus.formats import read_json_pair, read_split
+from engine.corpus.pairs import load_data
+from engine.corpus.prepare import prepare
 from engine.corpus.tokenizers import make_tokenizers
 from engine.errors import InputError
 from engine.run_config import RunConfig
@@ -47,8 +43,8 @@ OPTIONS = "--config tiny --tie-embeddings three-way --max-vocab-size 400 --max-l
 OPTIONS += "--src-segmentation subwords --tgt-segmentation subwords".split()
 ODD = ("A naïve 😀 man, 👩‍👩‍👧 ℵ₀ and 龘.", "一个天真的😀人，👩‍👩‍👧 ℵ₀ 和龘。")
 KINDS = [
-    "tsv", "tsv.gz", "jsonl", "json.gz", "parquet", "parquet struct", "halves", "halves.gz",
-    "several",
+    "tsv", "tsv.gz", "csv", "csv.gz", "jsonl", "json.gz", "parquet", "parquet struct", "halves",
+    "halves.gz", "several",
 ]  # fmt: skip
 
 
@@ -74,7 +70,8 @@ def plain(pairs, tmp_path_factory):
     """A data folder of .tsv files, and what is prepared from it: (data folder, prepared folder)."""
     data = tmp_path_factory.mktemp("plain")
     write_data(data, pairs, "tsv")
-    return data, prepare(data, SUBWORDS, data / "prepared")
+    prepare(data, SUBWORDS, data / "prepared")
+    return data, data / "prepared"
 
 
 def write_data(folder, pairs, kind):
@@ -102,6 +99,12 @@ def write_file(folder, split, rows, kind):
         return pq.write_table(table, folder / f"{split}.parquet", row_group_size=30)
     if kind == "tsv":
         files = {"tsv": ["\t".join(row) for row in rows]}
+    elif kind == "csv":
+        cells = [[cell.replace('"', '""') for cell in row] for row in rows]
+        quoted = [
+            f'{number},"{target}","{source}"' for number, (source, target) in enumerate(cells)
+        ]
+        files = {"csv": ["number,Chinese,en", *quoted]}
     elif kind == "halves":
         files = {"en": [source for source, _ in rows], "zh": [target for _, target in rows]}
     elif kind == "json":
@@ -123,20 +126,10 @@ def pack(content, packing):
     return content
 
 
-def items(folder):
-    """All pairs of ids of train and dev."""
-    return [list(PreparedDataset(folder, split)) for split in ("train", "dev")]
-
-
 def contents(folder):
     """Every file of a prepared folder, byte for byte."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-def left_behind(output):
-    """The folders, finished or not, where preparations are kept."""
-    return [path.name for path in output.glob("*") if path.is_dir()]
 
 
 def refusal(data):
@@ -146,7 +139,7 @@ def refusal(data):
     line = str(refused.value)
     assert line.splitlines() == [line]
     assert line.startswith(str(data))
-    assert left_behind(data / "out") == []
+    assert list(data.glob("out*")) == []
     return line
 
 
@@ -155,8 +148,9 @@ def refusal(data):
 
 @pytest.mark.parametrize("config", [SUBWORDS, replace(WORDS, max_length=9)])
 def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs, tmp_path, config):
-    folder = prepare(plain[0], config, tmp_path)
-    source, target, train, dev = load_prepared(folder)
+    prepare(plain[0], config, tmp_path / "out")
+    source, target, train, dev, dev_pairs = load_data(tmp_path / "out", config)
+    assert dev_pairs == pairs["dev"]
     tokenizers = make_tokenizers(pairs["train"], config)
     for one, other in zip((source, target), tokenizers, strict=True):
         assert one.vocabulary.tokens == other.vocabulary.tokens
@@ -166,7 +160,7 @@ def test_clean_data_gives_the_ids_of_notebook_01(plain, pairs, tmp_path, config)
         assert prepared.lengths.tolist() == expected.lengths.tolist()
         assert (len(prepared), prepared.dropped) == (len(expected), expected.dropped)
         assert (prepared.dropped > 0) == (config != SUBWORDS)
-    assert left_behind(tmp_path) == [folder.name]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
     if config == SUBWORDS:  # they know any sign
         assert (source.decode(train[139][0]), target.decode(train[139][1])) == ODD
     for index in (-1, len(train)):
@@ -179,8 +173,10 @@ def test_every_format_gives_the_same_ids_and_texts(plain, pairs, tmp_path, kind)
     (tmp_path / "data").mkdir()
     write_data(tmp_path / "data", pairs, kind)
     data = (tmp_path / "data").rename(tmp_path / "zip:::a::b")  # no address of another kind
-    assert needs_preparing(data, SUBWORDS) == (kind != "several")
-    assert contents(prepare(data, SUBWORDS, data / "prepared")) == contents(plain[1])
+    prepare(data, SUBWORDS, data / "prepared")
+    assert contents(data / "prepared") == contents(plain[1])
+    ours, theirs = (load_data(folder, SUBWORDS)[2] for folder in (data, plain[0]))
+    assert ours.items == theirs.items  # and read plainly
     for split in ("dev", "test"):
         assert read_split(data, split, SUBWORDS) == pairs[split]
 
@@ -193,7 +189,8 @@ def test_marks_line_ends_swapped_columns_and_other_languages(tmp_path):
     words = dict(src_segmentation="words", tgt_segmentation="words")
     config = replace(WORDS, tgt="de", target_first=True, min_freq=1, **words)
     assert read_split(tmp_path, "dev", config) == rows[40:]
-    source, target, train, _ = load_prepared(prepare(tmp_path, config, tmp_path / "out"))
+    prepare(tmp_path, config, tmp_path / "out")
+    source, target, train, *_ = load_data(tmp_path / "out", replace(config, target_first=False))
     assert [(text_of(source, src), text_of(target, tgt)) for src, tgt in train] == rows[:40]
 
 
@@ -205,14 +202,6 @@ def test_json_lines_that_hold_no_pair_are_skipped_and_reported(tmp_path, capsys)
     (tmp_path / "dev.jsonl").write_text("\n".join(good + bad), encoding="utf-8")
     assert read_split(tmp_path, "dev", RunConfig()) == [("One.", "一。"), ("Two!", "二！")] * 3
     assert "skipped 5 of 11 lines" in capsys.readouterr().err
-
-
-def test_what_notebook_01_reads_is_left_to_it_unless_large(pairs, tmp_path, monkeypatch):
-    write_data(tmp_path, pairs, "several")
-    size = sum(path.stat().st_size for path in tmp_path.glob("train*"))
-    for limit, expected in ((size, False), (size - 1, True)):
-        monkeypatch.setattr(formats, "LARGE_BYTES", limit)
-        assert needs_preparing(tmp_path, WORDS) == expected
 
 
 # damage
@@ -256,7 +245,7 @@ DAMAGED = "cut short or damaged"
         ({"train-1-of-2-a.tsv": GOOD, "train-1-of-2-b.tsv": GOOD}, "train are there, in 2 files."),
         ({"train.tsv": b"English\tzh\n" + GOOD}, "train.tsv, line 1: names the columns. Leave it"),
         ({"train.tsv": GOOD, "train.tsv.gz": GZ}, "there as .tsv and as .tsv.gz. Keep one of them"),
-        ({"train.tsv.zst": GOOD}, "holds no train.tsv, .jsonl, .json, or train.en with train.zh"),
+        ({"train.tsv.zst": GOOD}, "holds no train.tsv, .csv, .jsonl, .json, or train.en"),
         ({"train.tsv": b"Hello.\tHello.\n"}, "leaves no pair of train (wrong script: 1). Are"),
         ({"train.tsv": "One.\t一。\n".encode()}, "(also in dev or test: 1). Give train pairs"),
         ({"train.tsv": WORD + b"\t" + SIGN}, "every pair of train has more than max_length 100"),
@@ -269,17 +258,6 @@ def test_damaged_files_give_one_clear_line(tmp_path, files, words):
     assert words in refusal(tmp_path)
 
 
-def test_a_file_that_changes_while_it_is_read(pairs, tmp_path, monkeypatch):
-    write_data(tmp_path, pairs, "jsonl")
-
-    def learn(*arguments):
-        write_file(tmp_path, "train", pairs["train"][1:], "jsonl")
-        return learn_tokenizers(*arguments)
-
-    monkeypatch.setattr(large, "learn_tokenizers", learn)
-    assert refusal(tmp_path) == f"{tmp_path}: has changed while it was read. Start again"
-
-
 def full(*arguments, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -288,9 +266,9 @@ def full(*arguments, **options):
 def test_a_full_disk_is_one_line(plain, tmp_path, monkeypatch, name):
     monkeypatch.setattr(large, name, full)
     with pytest.raises(OSError, match="the disk is full") as refused:
-        prepare(plain[0], SUBWORDS, tmp_path)
+        prepare(plain[0], SUBWORDS, tmp_path / "out")
     assert "\n" not in str(refused.value)
-    assert left_behind(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 # cleaning
@@ -321,12 +299,13 @@ def test_every_step_is_counted(tmp_path):
         "test": [*good[50:55], ("word " * 61, "字")],
     }  # fmt: skip
     write_data(tmp_path, lines, "tsv")
-    folder = prepare(tmp_path, replace(WORDS, min_freq=1), tmp_path / "out")
-    report = json.loads((folder / "report.json").read_text())
+    config = replace(WORDS, min_freq=1)
+    report = prepare(tmp_path, config, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     assert list(report["train"].values()) == [63, 2, 3, 2, 2, 3, 5, 3, 1, 42]
     assert list(report["dev"].values()) == [14, 1, 1, 0, 0, 0, 0, 0, 0, 12]
-    assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 1, 5]
-    source, _, train, dev = load_prepared(folder)
+    assert list(report["test"].values()) == [6, 0, 0, 0, 0, 0, 0, 0, 0, 6]
+    source, _, train, dev, _ = load_data(tmp_path / "out", config)
     assert text_of(source, train[30][0]) == "a caf\u00e9 here."  # in small letters
     assert text_of(source, train[31][0]) == "short."
     assert dev[9] == dev[0] != dev[10]
@@ -357,8 +336,8 @@ def test_what_is_dropped(src, tgt, pair, reason):
     assert judge(row, False, config) == ((None, pair) if is_used else (reason, ("", "")))
 
 
-def test_words_of_a_language_without_spaces_are_refused(monkeypatch):
-    """A sentence would be one token. A segmenter of one's own is asked, and may know them."""
+def test_words_of_a_language_without_spaces_are_refused():
+    """A sentence would be one token."""
     config = replace(WORDS, src="ja", tgt="th", tgt_segmentation="characters")
     pairs = [("こんにちは。", "สวัสดี")] * 3
     with pytest.raises(
@@ -366,8 +345,6 @@ def test_words_of_a_language_without_spaces_are_refused(monkeypatch):
     ):
         make_tokenizers(pairs, config)
     make_tokenizers(pairs, replace(config, src_segmentation="subwords"))
-    monkeypatch.setattr(tokenizers, "are_ours", lambda *_, **__: False)
-    make_tokenizers(pairs, config)
 
 
 def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeypatch, capsys):
@@ -383,45 +360,27 @@ def test_tokenizers_learn_from_a_sample_of_what_is_kept(pairs, tmp_path, monkeyp
     monkeypatch.setattr(large, "make_tokenizers", record)
     for part, most in ((4, 14), (30, 5)):
         monkeypatch.setattr(large, "SAMPLE_BYTES", size // part)
-        prepare(tmp_path, SUBWORDS, tmp_path / f"out-{part}")
+        large.print_report(tmp_path, prepare(tmp_path, SUBWORDS, tmp_path / f"out-{part}"))
         assert learned[-1] in [few[::step] for step in range(1, len(few))]
         assert most / 2 <= len(learned[-1]) <= most
         assert "only 14 of 140 lines of train are kept" in capsys.readouterr().err
 
 
-# the name of the result
+# ended, and in several processes
 
 
-def test_the_fingerprint_covers_files_settings_and_code(plain, tmp_path, monkeypatch):
-    data = shutil.copytree(plain[0], tmp_path / "data")
-    other = replace(SUBWORDS, learning_rate=0.5, seed=3, d_model=64)  # the same data for all that
-    assert large.fingerprint(data, other) == plain[1].name
-    names = [plain[1].name, large.fingerprint(data, replace(SUBWORDS, max_length=99))]
-    for split in ("train", "dev", "test"):
-        path = data / f"{split}.tsv"
-        path.write_bytes(path.read_bytes().replace(b".", b"!", 1))
-        names.append(large.fingerprint(data, SUBWORDS))
-    path.rename(data / "test-1.tsv")
-    names.append(large.fingerprint(data, SUBWORDS))
-    notebook = tmp_path / large.CODE[0].name
-    text = large.CODE[0].read_text(encoding="utf-8")
-    monkeypatch.setattr(large, "CODE", [notebook, *large.CODE[1:]])
-    notebook.write_text(text, encoding="utf-8")
-    assert large.fingerprint(data, SUBWORDS) == names[-1]
-    assert text.count("class WordSegmenter:\\n") == 1
-    notebook.write_text(text.replace("class WordSegmenter:", "class WordSegmenter(list):"))
-    names.append(large.fingerprint(data, SUBWORDS))
-    assert len(set(names)) == len(names) == 7
+def test_several_processes_encode_the_same(plain, tmp_path, monkeypatch):
+    monkeypatch.setattr(large, "MANY_PAIRS", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    prepare(plain[0], SUBWORDS, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(plain[1])
 
 
-# ended, and side by side
-
-
-def test_it_asks_nothing_of_the_network(plain, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(socket, "getaddrinfo", None)  # an error if it is called
-    assert contents(prepare(plain[0], SUBWORDS, tmp_path)) == contents(plain[1])
-    printed = capfd.readouterr()
-    assert (printed.out.count("\n"), printed.err) == (len(STEPS) + 3, "")
+def test_what_is_there_already_is_kept(plain, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is there already"):
+        prepare(plain[0], SUBWORDS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
@@ -440,40 +399,27 @@ def wait(*arguments):
     print("half written", flush=True)
     time.sleep(60)
 
-prepare.PREPARED = Path({str(out)!r})
 prepare.learn_tokenizers = wait
-sys.argv = {["prepare.py", "--data", str(plain[0]), *OPTIONS]!r}
+sys.argv = {["prepare.py", "--data", str(plain[0]), "--out", str(out), *OPTIONS]!r}
 runpy.run_path("prepare.py", run_name="__main__")
 """
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with start_with_ctrl_c([sys.executable, "-c", program], cwd=ROOT, **pipes) as running:
         assert "half written\n" in running.stdout  # it has come so far
-        assert left_behind(out)[0].endswith(".unfinished")
+        assert [path.name for path in tmp_path.iterdir()] == ["out.unfinished"]
         running.send_signal(number)
         assert running.wait(60) == status
         assert running.stderr.read() == ("stopped\n" if number == signal.SIGINT else "")
-    assert (left_behind(out) == []) == (number != signal.SIGKILL)
-    assert contents(prepare(plain[0], SUBWORDS, out)) == contents(plain[1])
-    assert left_behind(out) == [plain[1].name]
-
-
-def test_a_second_preparation_waits_for_the_first(plain, tmp_path):
-    folder = tmp_path / plain[1].name
-    second = threading.Thread(target=prepare, args=(plain[0], SUBWORDS, tmp_path))
-    with FileLock(f"{folder}.lock"):
-        second.start()
-        second.join(2)
-        assert second.is_alive()
-        assert left_behind(tmp_path) == []
-    second.join(30)
-    assert contents(folder) == contents(plain[1])
+    assert (list(tmp_path.iterdir()) == []) == (number != signal.SIGKILL)
+    prepare(plain[0], SUBWORDS, out)
+    assert contents(out) == contents(plain[1]) and list(tmp_path.iterdir()) == [out]
 
 
 # what training reads
 
 
 def test_batches_are_those_of_notebook_01(plain, pairs):
-    source, target, train, _ = load_prepared(plain[1])
+    source, target, train, *_ = load_data(plain[1], SUBWORDS)
     expected = TranslationDataset(pairs["train"], source, target, SUBWORDS.max_length)
     pickled = pickle.dumps(train)
     assert len(pickled) < 1000
@@ -498,79 +444,68 @@ def test_more_than_two_bytes_for_a_large_vocabulary(tmp_path, monkeypatch):
     rows = [(source, text) for text in texts]
     write_data(tmp_path, {"train": rows, "dev": [("Two.", "二。")]}, "tsv")
     config = replace(WORDS, min_freq=1, max_vocab_size=100_000)
-    _, target, train, _ = load_prepared(prepare(tmp_path, config, tmp_path / "out"))
+    prepare(tmp_path, config, tmp_path / "out")
+    _, target, train, *_ = load_data(tmp_path / "out", config)
     assert len(target) > 1 << 16
     assert [target.decode(tgt) for _, tgt in train] == texts
     with pytest.raises(InputError, match="4 and 4 tokens are too small"):
-        prepare(tmp_path, replace(config, min_freq=10**6), tmp_path / "out")
+        prepare(tmp_path, replace(config, min_freq=10**6), tmp_path / "small")
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut short", "a bit flipped"])
-def test_each_damaged_file_of_the_result_is_noticed(plain, tmp_path, damage):
-    for name in contents(plain[1]):
-        folder = tmp_path / name / "prepared"
-        shutil.copytree(plain[1], folder)
-        content = bytearray((folder / name).read_bytes())
-        (folder / name).unlink()
-        if damage != "missing":
-            content[len(content) // 2] ^= 1
-            (folder / name).write_bytes(content[: len(content) // 2 if "cut" in damage else None])
-        with pytest.raises(InputError, match="damaged. Delete it"):
-            load_prepared(folder)
+def test_a_prepared_folder_knows_its_settings_and_words(plain, tmp_path):
+    assert load_data(plain[1], replace(SUBWORDS, learning_rate=0.5, d_model=64))
+    with pytest.raises(InputError, match="prepared with max_length 100, not 9"):
+        load_data(plain[1], replace(SUBWORDS, max_length=9))
+    others = make_tokenizers([("One two three.", "一二三。")] * 9, WORDS)
+    with pytest.raises(InputError, match="other vocabularies"):
+        load_data(plain[1], SUBWORDS, others)
 
 
-def test_a_damaged_preparation_is_not_called_done(plain, tmp_path, monkeypatch):
-    folder = shutil.copytree(plain[1], tmp_path / plain[1].name)
-    (folder / ".DS_Store").touch()  # of a file manager: it damages nothing
-    assert prepare(plain[0], SUBWORDS, output=tmp_path) == folder
-    for name, damaged in (("train", "trainx"), ("train/src.ids", "train/.src.ids")):
-        (folder / name).rename(folder / damaged)
-        with pytest.raises(InputError, match="damaged. Delete it"):
-            prepare(plain[0], SUBWORDS, output=tmp_path)
-        (folder / damaged).rename(folder / name)
-    assert prepare(plain[0], SUBWORDS, output=tmp_path) == folder
-    shutil.rmtree(folder)
-    folder.touch()
-    with pytest.raises(InputError, match="damaged. Delete it"):
-        prepare(plain[0], SUBWORDS, output=tmp_path)
+def test_what_is_too_large_to_be_read_plainly_is_told_with_the_command(plain, monkeypatch):
+    monkeypatch.setattr("engine.corpus.pairs.LARGE_BYTES", 1000)
+    with pytest.raises(InputError, match="python prepare.py --data"):
+        load_data(plain[0], SUBWORDS)
+    assert load_data(plain[1], SUBWORDS)
+
+
+def test_a_cell_with_a_line_break_is_named_in_tsv_and_read_in_csv(tmp_path, capsys):
+    cell = '"One.\nTwo."'
+    (tmp_path / "dev.tsv").write_text(f'Good.\t好。\n{cell}\t"一。\n二。"\nGood.\t好。\n')
+    read_split(tmp_path, "dev", WORDS)
+    assert "dev.tsv, line 2: a quote opens a cell" in capsys.readouterr().err
+    (tmp_path / "test.csv").write_text(f'en,zh\nGood.,好。\n{cell},"一。\n二。"\n')
+    expected = [("Good.", "好。"), ("One. Two.", "一。 二。")]
+    assert read_split(tmp_path, "test", WORDS) == expected
+    assert capsys.readouterr().err == ""
+    (tmp_path / "train.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="line 1: names no columns en and zh"):
+        read_split(tmp_path, "train", WORDS)
 
 
 # command line
 
 
-def test_the_command_prepares_and_prints_the_report(plain, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(large, "PREPARED", tmp_path)
-    argv = ["--data", str(plain[0]), *OPTIONS]
+def test_the_command_prepares_and_prints_the_report(plain, tmp_path, capsys):
+    argv = ["--data", str(plain[0]), "--out", str(tmp_path / "out"), *OPTIONS]
     assert program.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["train", "dev", "test"]
     assert lines[1].split() == ["lines", "140", "30", "20"]
-    assert lines[-1] == f"prepared in {tmp_path / plain[1].name}"
+    assert lines[-1].startswith(f"prepared in {tmp_path / 'out'}: python train.py")
     assert len(lines) == 3 + len(STEPS) + 1
-    monkeypatch.setattr(large, "make", None)  # nothing is done again
-    assert program.main(argv) == 0
-    assert capsys.readouterr().out.splitlines() == lines[-1:]
+    written, expected = contents(tmp_path / "out"), contents(plain[1])
+    assert written.pop("settings.json") != expected["settings.json"]  # has other batches
+    assert written.items() <= expected.items()
 
 
-def test_a_mistake_is_one_line_and_status_2(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
+def test_a_mistake_is_one_line_and_status_2(tmp_path, capsys):
     (tmp_path / "damaged").mkdir()
     for name, content in (("dev.tsv", GOOD[:5000]), ("train.tsv.gz", GZ[:-9])):
         (tmp_path / "damaged" / name).write_bytes(content)
     data = {"": "holds no dev.tsv", "/damaged": DAMAGED, "/none": "no such folder"}
     wrong = {f"--data {tmp_path}{folder}": words for folder, words in data.items()}
     for options, words in {**wrong, "--config huge": "huge"}.items():
-        assert program.main(options.split()) == 2
+        assert program.main([*options.split(), "--out", str(tmp_path / "out")]) == 2
         captured = capsys.readouterr()
         assert captured.err.startswith("error: ") and words in captured.err
         assert (captured.err.count("\n"), captured.out) == (1, "")
-
-
-def test_a_file_that_is_emptied_while_it_is_read_ends_no_process(plain, tmp_path):
-    folder = shutil.copytree(plain[1], tmp_path / "prepared")
-    train = load_prepared(folder)[2]
-    first = train[0]
-    os.truncate(folder / "train" / "tgt.ids", 0)
-    assert first  # of memory
-    with pytest.raises(InputError, match="was cut short while it was read"):
-        train[len(train) - 1]

@@ -1,37 +1,21 @@
 """Training and translating with data of every format, on one process and on two."""
 
-import math
-import os
-import shutil
-from pathlib import Path
-
 import pytest
-from conftest import DATA, ROOT, read_records, run_python
+from conftest import DATA, ROOT, assert_same_run, read_records, run_python
 from test_large_prepare import pairs, small_blocks, write_data  # noqa: F401 (fixtures)
 
+import prepare
 import train
 import translate
-from engine.corpus import prepare as large
-from engine.run_config import RunConfig
-from engine.training_run import run_training
-from notebooks.setup import replace
-
-
-@pytest.fixture
-def one_worker(tmp_path, monkeypatch):
-    """Prepares in this process, and below `tmp_path`."""
-    monkeypatch.setattr(large, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
 
 @pytest.mark.parametrize("kind", ["several", "parquet"])
-def test_data_train_and_translates(kind, pairs, one_worker, tmp_path, capsys):  # noqa: F811
+def test_data_train_and_translates(kind, pairs, tmp_path, capsys):  # noqa: F811
     data, run = tmp_path / "data", str(tmp_path / "run")
     data.mkdir()
     write_data(data, pairs, kind)
     options = "--config tiny --steps 4 --eval-steps 2 --run".split()
     assert train.main(["--data", str(data), *options, run]) == 0
-    assert (tmp_path / "prepared").exists() == (kind != "several")
     printed = capsys.readouterr()
     assert "140 pairs to train on" in printed.out
     assert "step/s" in printed.err
@@ -53,37 +37,24 @@ def test_columns_the_wrong_way_round_are_refused(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_prepared_data_give_the_run_of_plain_data(pairs, one_worker, tmp_path):  # noqa: F811
-    """The same pairs from disk and from memory: the same batches, so losses equal bit for bit."""
-    logs = []
-    for kind in ("tsv", "tsv.gz"):
-        (tmp_path / kind).mkdir()
-        write_data(tmp_path / kind, pairs, kind)
-        config = replace(RunConfig.preset("tiny"), dtype="float32", steps=4, eval_steps=2)
-        run = tmp_path / f"run-{kind}"
-        records = run_training(tmp_path / kind, config, run)
-        logs.append(
-            [[record[name] for name in ("loss", "dev_loss", "dev_bleu")] for record in records]
-        )
-    assert logs[0] == logs[1]
-
-
-def test_two_processes_prepare_once_and_take_the_steps_of_one(pairs, tmp_path, capsys):  # noqa: F811
-    write_data(tmp_path, pairs, "tsv.gz")
-    settings = "--config tiny --dtype float32 --dropout 0 --steps 4 --eval-steps 2 --run"
-    options = ["--data", str(tmp_path), *settings.split()]
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", 2]
-    try:
-        two = run_python(*launch, ROOT / "train.py", "--", *options, tmp_path / "two")
-        assert two.returncode == 0, two.stderr
-        assert two.stdout.count("exact duplicates") == 1  # the report of the one that prepared
-        assert train.main([*options, str(tmp_path / "one")]) == 0
-        assert "exact duplicates" not in capsys.readouterr().out
-    finally:
-        folder = large.PREPARED / large.fingerprint(tmp_path, RunConfig.preset("tiny"))
-        shutil.rmtree(folder, ignore_errors=True)
-        Path(f"{folder}.lock").unlink(missing_ok=True)
-    records = (read_records(tmp_path / name) for name in ("one", "two"))
-    for left, right in zip(*records, strict=True):
-        assert math.isclose(left["loss"], right["loss"], rel_tol=1e-5)
-        assert math.isclose(left["dev_loss"], right["dev_loss"], rel_tol=1e-5)
+def test_prepared_data_give_the_run_of_plain_data(pairs, tmp_path, capsys):  # noqa: F811
+    """On one process to the bit, and on two. Settings are those that were prepared with."""
+    (tmp_path / "plain").mkdir()
+    write_data(tmp_path / "plain", pairs, "csv")
+    settings = "--config tiny --max-length 50 --dtype float32 --dropout 0 --steps 4".split()
+    settings += ["--eval-steps", "2", "--bleu-sentences", "9"]
+    prepared = ["--data", str(tmp_path / "prepared")]
+    plain = ["--data", str(tmp_path / "plain"), *settings]
+    assert prepare.main([*plain, "--out", prepared[1]]) == 0
+    assert train.main([*plain, "--run", str(tmp_path / "one")]) == 0
+    assert train.main([*prepared, "--dtype", "float32", "--run", str(tmp_path / "same")]) == 0
+    assert_same_run(tmp_path / "one", tmp_path / "same")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+    options = [*prepared, "--dtype", "float32", "--run", tmp_path / "two"]
+    two = run_python(*launch, ROOT / "train.py", "--", *options)
+    assert two.returncode == 0, two.stderr
+    for left, right in zip(*map(read_records, (tmp_path / "one", tmp_path / "two")), strict=True):
+        for name in ("loss", "dev_loss"):
+            assert left[name] == pytest.approx(right[name], rel=1e-5)
+    assert translate.main(["--run", str(tmp_path / "same"), "--score", prepared[1]]) == 0
+    assert "20 sentences of test" in capsys.readouterr().out

@@ -1,5 +1,8 @@
 """The files of a data folder, and the pairs in them, in any format."""
 
+import csv
+import gzip
+import io
 import itertools
 import json
 import sys
@@ -12,13 +15,12 @@ from engine.errors import InputError
 from engine.languages import NAMES
 from engine.text_files import damaged, kept_pairs, read_lines, split_files, strip_pair
 
-LARGE_BYTES = 200_000_000  # training files from this size on are not held in memory as Python lists
 TABLE_ROWS = 10_000  # rows of a Parquet file that are held at a time
 
 
 def list_files(folder, split, config):
     """All files of a split by their format: {extension: paths}."""
-    kinds = ("tsv", "json", "jsonl", config.src)
+    kinds = ("tsv", "csv", "json", "jsonl", config.src)
     texts = [kind + packing for kind in kinds for packing in ("", ".gz")]
     files = {name: split_files(folder, split, name) for name in [*texts, "parquet"]}
     return {name: paths for name, paths in files.items() if paths}
@@ -35,7 +37,9 @@ def find_files(folder, split, config):
             f"{folder}: {split} is there as .{' and as .'.join(files)}. Keep one of them"
         )
     if not files:
-        texts = f"{split}.tsv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
+        texts = (
+            f"{split}.tsv, .csv, .jsonl, .json, or {split}.{config.src} with {split}.{config.tgt}"
+        )
         wrong = f"holds no {texts} (each also as .gz), and no {split}.parquet"
         names = sorted(path.name for path in Path(folder).iterdir())
         raise InputError(f"{folder}: {wrong}. It holds {', '.join(names[:6]) or 'nothing'}")
@@ -59,14 +63,48 @@ def read_rows(extension, file, config):
         yield from table_rows(*file, config)
     elif len(file) == 2:
         yield from aligned_lines(*file)
+    elif extension.startswith("csv"):
+        yield from csv_rows(*file, config)
     else:
         parse = parse_tsv if extension.startswith("tsv") else read_json_pair
-        heads = {"source", "target", config.src, config.tgt}
-        heads |= {NAMES.get(code, code).lower() for code in (config.src, config.tgt)}
+        heads = {name for side in column_names(config) for name in side}
+        opened = []  # lines in which a quote opens a cell and does not close
         for number, line in read_lines(*file):
+            cells = line.split("\t")[:2] if extension.startswith("tsv") else []
+            if any(cell.startswith('"') and cell.count('"') % 2 for cell in cells):
+                opened.append(number)
             if number == 1 and {part.strip().lower() for part in line.split("\t")[:2]} <= heads:
                 raise InputError(f"{file[0]}, line 1: names the columns. Leave it out")
             yield parse(line, config)
+        if opened:
+            wrong = f"a quote opens a cell and does not close, in {len(opened)} lines"
+            hint = "Did a cell of a spreadsheet hold a line break? Save it as .csv"
+            print(f"{file[0]}, line {opened[0]}: {wrong}. {hint}", file=sys.stderr)
+
+
+def column_names(config):
+    """What the columns of the source and of the target may be called."""
+    sides = (config.src, "source"), (config.tgt, "target")
+    return [(code, NAMES.get(code, code), other) for code, other in sides]
+
+
+def csv_rows(path, config):
+    """Yields (source, target) of a .csv file whose first line names the columns (RFC 4180)."""
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+    with opened as binary, io.TextIOWrapper(binary, "utf-8-sig", newline="") as file:
+        rows = csv.reader(file)
+        head = [name.strip().lower() for name in next(rows, [])]
+        places = [
+            next((head.index(n) for n in side if n in head), None) for side in column_names(config)
+        ]
+        if None in places:
+            names = " and ".join(side[0] for side in column_names(config))
+            raise InputError(f"{path}, line 1: names no columns {names}, but {', '.join(head)}")
+        try:
+            for row in rows:
+                yield tuple(row[n] for n in places) if len(row) > max(places) else None
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{path}, line {rows.line_num}: {error}") from None
 
 
 def aligned_lines(path, other):
@@ -90,16 +128,18 @@ def table_rows(path, config):
             for batch in file.iter_batches(batch_size=TABLE_ROWS):
                 batch.validate(full=True)
                 table = pa.Table.from_batches([batch]).flatten()  # a struct's fields: STRUCT.FIELD
-                columns = [find_column(path, table, code) for code in (config.src, config.tgt)]
+                columns = [
+                    find_column(path, table, code, config) for code in (config.src, config.tgt)
+                ]
                 for row in zip(*columns):
                     yield row if all(isinstance(text, str) for text in row) else None
     except (OSError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
         raise damaged(path, error) from None
 
 
-def find_column(path, table, code):
+def find_column(path, table, code, config):
     """The values of a language's column: by its code or name, alone or in a struct."""
-    names = [code, NAMES.get(code)]
+    names = next(side for side in column_names(config) if side[0] == code)
     for name in [*(f"translation.{name}" for name in names), *names]:
         if name in table.column_names:
             return table[name].to_pylist()
@@ -123,7 +163,7 @@ def read_json_pair(line, config):
     try:
         row = json.loads(line)
         row = row["translation"] if isinstance(row.get("translation"), dict) else row
-        sides = [row.get(code) or row.get(NAMES.get(code)) for code in (config.src, config.tgt)]
+        sides = [next(filter(None, map(row.get, names)), None) for names in column_names(config)]
         "".join(sides).encode()  # fails for half a character, which JSON can spell
         return tuple(sides)
     except (ValueError, AttributeError, TypeError, RecursionError):
@@ -159,13 +199,3 @@ def tell_quoted(data, split, texts):
 def present_splits(data, config):
     """The splits to read. Train comes last: what is wrong with a small file is found at once."""
     return ["dev", *(["test"] if list_files(data, "test", config) else []), "train"]
-
-
-def needs_preparing(data, config):
-    """Whether a data folder has to be prepared on the disk.
-
-    It is in another format than .tsv, or too large for lists in memory.
-    """
-    splits = [find_files(data, split, config) for split in present_splits(data, config)]
-    size = sum(path.stat().st_size for file in splits[-1][1] for path in file)
-    return size > LARGE_BYTES or any(extension != "tsv" for extension, _ in splits)

@@ -1,31 +1,28 @@
-"""Training data of any size, prepared once and then read by memory map.
+"""Data of any size become a folder that training reads by memory map: `prepare.py` is the command.
 
-The command is `python prepare.py --data FOLDER`. Notebook 01 holds all pairs in memory; this module
-does the same for millions of them, with its functions, in a folder under a temporary name:
+The folder holds settings.json (what it was prepared with), both vocabularies, train as ids for
+`PreparedDataset`, dev.tsv and test.tsv as text, and report.json. It is made in three steps:
 
 1. reading and cleaning: the pairs of each split that stay go to a file, one in a line. A hash of
    each pair of train is held in memory, which tells of duplicates;
 2. tokenizers: notebook 01's, made from a sample of train;
-3. encoding: the ids of both sides go to the folder SPLIT, for `PreparedDataset`.
+3. encoding, in as many processes as the machine has cores.
 
-When all is there the folder is renamed. A kill costs what was done, some minutes for millions of
-pairs. What comes out depends on the data and the settings only.
+What comes out depends on the data and the settings only.
 """
 
 import errno
-import hashlib
 import itertools
-import json
 import math
+import multiprocessing
+import os
 import shutil
 import sys
-from array import array
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from tqdm import tqdm
 
 from engine.checks import check_kept, check_vocabularies
@@ -40,39 +37,76 @@ from engine.corpus.cleaning import (
     judge,
     nothing_left,
 )
-from engine.corpus.dataset import check_prepared, digest, seal
+from engine.corpus.dataset import SETTINGS_FILE
 from engine.corpus.formats import find_files, present_splits, read_rows
 from engine.corpus.tokenizers import make_tokenizers
-from engine.definitions import code_digest
 from engine.errors import InputError
 from engine.files import write_json
-from engine.model_files import save_tokenizer, tokenizer_content
-from engine.run_config import OURS
+from engine.model_files import save_tokenizer
 from engine.text_files import check_file
-from notebooks import FOLDER as NOTEBOOKS
 from notebooks.data_preparation import encode_pairs
-from utils import ROOT
 
-# what prepared data depend on besides files and settings: edit it, and they are prepared anew
-CODE = [NOTEBOOKS / "01_data_preparation.ipynb", ROOT / "engine" / "plain_text.py",
-        ROOT / "engine" / "text_files.py", ROOT / "engine" / "languages.py",
-        *sorted(Path(__file__).parent.glob("*.py"))]  # fmt: skip
-SETTINGS = """src tgt target_first src_segmentation tgt_segmentation min_freq max_vocab_size
-    max_length tie_embeddings""".split()  # the course's settings that they depend on
-FOLDER = ROOT / "data_large"
-PREPARED = FOLDER / "prepared"
 BLOCK_PAIRS = 1_000  # that are encoded at a time
+MANY_PAIRS = 20_000  # from which on several processes encode: each takes seconds to start
 # training text for the tokenizers; learning subwords takes about 55 bytes of memory for each
 SAMPLE_BYTES = 20_000_000
+
+
+def prepare(data, config, out, tokenizers=None):
+    """Prepares a data folder into the new folder `out`. Returns its report, {split: counts}.
+
+    `tokenizers` of both sides are made from train if not given. Raises InputError, naming the file,
+    for what is wrong with the data, and where `out` is there already.
+    """
+    out = Path(out)
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"{out}: is there already. Remove it, or give another --out")
+    unfinished = out.with_name(f"{out.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
+    unfinished.mkdir(parents=True)
+    try:
+        report = fill(unfinished, data, config, tokenizers)
+        (unfinished / "train.tsv").unlink()  # only its ids are needed
+        if out.exists():
+            out.rmdir()
+        unfinished.rename(out)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG):
+            raise
+        hint = "Make room (about twice what the data take) and start again"
+        raise OSError(f"{out}: the disk is full. {hint}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return report
+
+
+def fill(folder, data, config, tokenizers):
+    """Writes all of a prepared folder. Returns its report."""
+    report, held_out = {}, set()
+    for split in present_splits(data, config):
+        counts = clean_split(folder / f"{split}.tsv", data, split, config, held_out)
+        report[split] = {"lines": counts.total(), **{step: counts[step] for step in STEPS}}
+        report[split]["kept"] = counts[None]
+    if not report["train"]["kept"]:
+        raise nothing_left(data, report["train"])
+    tokenizers = tokenizers or learn_tokenizers(folder / "train.tsv", config)
+    check_vocabularies(config, *map(len, tokenizers))
+    for side, tokenizer in zip(("src", "tgt"), tokenizers):
+        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
+    clean = report["train"]["kept"]
+    kept = encode_train(folder, clean, tokenizers, config.max_length)
+    check_kept(data, "train", kept, config)
+    report["train"] |= {TOKENS: clean - kept, "kept": kept}
+    write_json(folder / "report.json", report)
+    # what is written has the source first
+    write_json(folder / SETTINGS_FILE, asdict(replace(config, target_first=False)))
+    return report
 
 
 def progress(name, unit, total=None):
     """A bar that appears when a stage takes more than a second."""
     pause = 0.1 if sys.stderr.isatty() else 5  # seconds between two pictures: a file needs few
     return tqdm(desc=name, unit=unit, unit_scale=True, total=total, mininterval=pause, delay=1)
-
-
-# reading and cleaning
 
 
 def clean_split(path, data, split, config, held_out):
@@ -118,125 +152,81 @@ def read_kept(path):
             yield tuple(line.rstrip("\n").split("\t"))
 
 
-# tokenizers and encoding
-
-
 def learn_tokenizers(path, config):
     """Notebook 01's tokenizers, made from every k-th pair: about SAMPLE_BYTES."""
     step = math.ceil(path.stat().st_size / SAMPLE_BYTES)
     return make_tokenizers(list(itertools.islice(read_kept(path), 0, None, step)), config)
 
 
-def encode_split(folder, path, count, tokenizers, config):
-    """Writes the ids of `count` pairs and their lengths for `PreparedDataset`, no long ones.
-
-    Returns how many pairs that are.
-    """
-    folder.mkdir()
+def encode_train(folder, count, tokenizers, max_length):
+    """Writes the ids of train and their lengths for `PreparedDataset`. Returns how many pairs."""
     dtype = np.uint16 if max(map(len, tokenizers)) <= 1 << 16 else np.uint32
-    lengths = array("i")
-    rows = read_kept(path)
+    rows = read_kept(folder / "train.tsv")
+    blocks = iter(lambda: list(itertools.islice(rows, BLOCK_PAIRS)), [])
+    lengths = [np.zeros((0, 2), np.int32)]
+    given = tokenizers, max_length, dtype
     with (
         open(folder / "src.ids", "wb") as src,
         open(folder / "tgt.ids", "wb") as tgt,
         progress("encoding", "pair", count) as bar,
+        Encoders(given, 1 if count < MANY_PAIRS else os.cpu_count()) as encoders,
     ):
-        while block := list(itertools.islice(rows, BLOCK_PAIRS)):
-            encoded = encode_pairs(block, *tokenizers, config.max_length)
-            for file, side in zip((src, tgt), zip(*encoded)):
-                ids = np.fromiter(itertools.chain.from_iterable(side), dtype)
-                file.write(ids.tobytes())
-            lengths.extend(len(ids) for pair in encoded for ids in pair)
-            bar.update(len(block))
-    np.save(folder / "lengths.npy", np.array(lengths, np.int32).reshape(-1, 2))
-    return len(lengths) // 2
+        for read, sides, sizes in encoders(blocks):
+            for file, ids in zip((src, tgt), sides):
+                file.write(ids)
+            lengths.append(sizes)
+            bar.update(read)
+    lengths = np.concatenate(lengths)
+    np.save(folder / "lengths.npy", lengths)
+    return len(lengths)
 
 
-# a preparation
+class Encoders:
+    """So many processes that encode blocks of pairs, in their order; one is this process."""
+
+    def __init__(self, given, processes):
+        self.given = given
+        self.pool = None
+        if processes > 1:
+            context = multiprocessing.get_context("spawn")  # the library's threads do not fork
+            self.pool = context.Pool(processes, begin_encoder, given)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.pool:
+            self.pool.terminate()
+
+    def __call__(self, blocks):
+        if self.pool:
+            return self.pool.imap(encode_given, blocks)
+        return (encode_block(block, *self.given) for block in blocks)
 
 
-def fingerprint(data, config, tokenizers=None):
-    """The name of a preparation, 16 hexadecimal digits of a digest.
-
-    It is of the files, their names, the settings, the CODE, and of the tokenizers, where they are
-    passed and not made from the data.
-    """
-    own = {name: value for name, value in asdict(config).items() if name not in OURS}
-    parts = [code_digest(*CODE), [getattr(config, name) for name in SETTINGS]]
-    parts += [repr(own)] if own else []  # what a reader's lesson 01 does with them nobody knows
-    parts += [tokenizer_content(tokenizer) for tokenizer in tokenizers or ()]
-    for split in present_splits(data, config):
-        paths = [path for file in find_files(data, split, config)[1] for path in file]
-        parts += [[str(path.relative_to(data)) for path in paths], digest(paths)]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+GIVEN = []  # in a process of its own: what `encode_block` takes besides
 
 
-def fill(folder, work, data, config, tokenizers):
-    """Writes a whole preparation into a folder. Returns its report."""
-    splits = present_splits(data, config)
-    report = {"contents": {}}
-    stay = {}
-    held_out = set()
-    for split in splits:
-        counts = clean_split(work / split, data, split, config, held_out)
-        report[split] = {"lines": counts.total(), **{step: counts[step] for step in STEPS}}
-        stay[split] = counts[None]
-    if not stay["train"]:
-        raise nothing_left(data, report["train"])
-    tokenizers = tokenizers or learn_tokenizers(work / "train", config)
-    for side, tokenizer in zip(("src", "tgt"), tokenizers):
-        save_tokenizer(tokenizer, folder / f"vocabulary.{side}.json")
-    for split in splits:
-        result = folder / split
-        count = encode_split(result, work / split, stay[split], tokenizers, config)
-        check_kept(data, split, count, config)
-        report[split] |= {TOKENS: stay[split] - count, "kept": count}
-        report["contents"][split] = digest(sorted(result.iterdir()))
-    check_vocabularies(config, *map(len, tokenizers))
-    return report
+def begin_encoder(*given):
+    """What each process of `Encoders` begins with."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are enough
+    GIVEN[:] = given
 
 
-def prepare(data, config, output=None, tokenizers=None):
-    """Prepares a data folder, or finds it done: the path `output/FINGERPRINT`, for `load_prepared`.
-
-    `output`: PREPARED if not given. `tokenizers` of both sides are made from train if not given.
-    Raises InputError, naming the file, for what is wrong with the data, or with what was prepared
-    of them. A second call at the same time waits for the first.
-    """
-    folder = Path(output or PREPARED) / fingerprint(data, config, tokenizers)
-    if folder.exists():
-        check_prepared(folder)
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):  # an open file, which the system closes with the process
-        if not folder.exists():
-            make(folder, data, config, tokenizers)
-    return folder
+def encode_given(block):
+    """`encode_block` in a process of `Encoders`."""
+    return encode_block(block, *GIVEN)
 
 
-def make(folder, data, config, tokenizers):
-    """Makes the folder of a preparation under another name, renames it, and prints its report."""
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a call that was killed
-    work = unfinished / "work"
-    result = unfinished / folder.name
-    work.mkdir(parents=True)
-    result.mkdir()
-    try:
-        report = fill(result, work, data, config, tokenizers)
-        if fingerprint(data, config, tokenizers) != folder.name:
-            raise InputError(f"{data}: has changed while it was read. Start again")
-        write_json(result / "report.json", report)
-        (result / "sha256").write_text(seal(result), encoding="utf-8")
-        result.rename(folder)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EFBIG):
-            raise
-        hint = "Make room (about twice what the data take) and start again"
-        raise OSError(f"{folder.parent}: the disk is full. {hint}") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    print_report(data, report)
+def encode_block(block, tokenizers, max_length, dtype):
+    """(how many pairs, the bytes of both sides' ids, the lengths (N, 2) of those that stay)."""
+    encoded = encode_pairs(block, *tokenizers, max_length)
+    lengths = np.array([(len(src), len(tgt)) for src, tgt in encoded], np.int32).reshape(-1, 2)
+    sides = [
+        np.fromiter(itertools.chain.from_iterable(pair[side] for pair in encoded), dtype).tobytes()
+        for side in (0, 1)
+    ]
+    return len(block), sides, lengths
 
 
 def print_report(data, report):
