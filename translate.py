@@ -1,6 +1,5 @@
 """Translates with a trained model: `python translate.py "Good morning."`, or scores it."""
 
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,12 @@ from engine.errors import InputError, run_command
 from engine.export.shipped.serve import serve
 from engine.languages import languages_of
 from engine.options import parse_command
-from engine.pretrained import default_run, tell_edited
+from engine.pretrained import default_run, tell_lessons
 from engine.run_folder import RunFolder
-from engine.scoring import keep_scores, made_with, print_scores, score
+from engine.scoring import keep_scores, print_scores, score
 from engine.stream import translate_lines
 from engine.translator import BEAM_SIZE, Translator
+from engine.typed_text import sentences_of
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,32 @@ class TranslateCommand:
     # where to compute; auto: CUDA if there is one, else the CPU; mps: Apple's GPU
     device: DeviceName | None = None
     serve: bool = False  # answer over HTTP as LibreTranslate does; needs starlette and uvicorn
-    host: str | None = None  # where to listen, 127.0.0.1; 0.0.0.0: every machine may ask
-    port: int | None = None  # 5000
+    host: str = "127.0.0.1"  # where to listen; 0.0.0.0: every machine may ask
+    port: int = 5000
+    origin: tuple[str, ...] = ()  # web pages that may ask, as https://example.org; *: all
 
 
 def translate_command(argv):
-    """Parses, then translates or scores."""
+    """Parses, then translates, scores or serves."""
     command = parse_command(TranslateCommand, argv, "translate.py")
-    beam_size = command.beam_size
-    alpha = command.alpha
+    check(command)
+    choose_device(command.device)
+    run = command.run or default_run()
+    tell_lessons(run)
+    if command.score:
+        score_split(run, command)
+    elif command.serve:
+        serve_run(run, command)
+    else:
+        load = partial(Translator.load, run)
+        options = {"beam_size": command.beam_size, "alpha": command.alpha}
+        translate_lines(load, command.text, command.input, **options)
+    return 0
+
+
+def check(command):
+    """Raises InputError for what cannot be asked for, or not together."""
+    beam_size, alpha = command.beam_size, command.alpha
     if not 1 <= beam_size <= 100:
         raise InputError(f"--beam-size is {beam_size}: give a number from 1 to 100")
     if alpha not in (None, "auto") and not 0 <= alpha <= 10:
@@ -57,54 +74,39 @@ def translate_command(argv):
         raise InputError("--alpha auto is chosen on dev for a beam: give --score, no --beam-size 1")
     if alpha is not None and beam_size == 1:
         raise InputError("--alpha has no effect: greedy search, a beam of 1, has no length penalty")
-    if command.split and not command.score:
-        raise InputError("--split has no effect without --score")
-    if (command.host or command.port is not None) and not command.serve:
-        raise InputError("--host and --port have no effect without --serve")
     asked = [command.text, command.input, command.score, command.serve]
     if sum(map(bool, asked)) > 1:
         raise InputError("more than one of a text, --input, --score and --serve: give one")
-    choose_device(command.device)
-    run = command.run or default_run()
-    tell_edited(run)
-    if command.score:
-        split = command.split or "test"
-        options = split, beam_size, alpha
-        made = made_with(run)
-        scores, pairs, translations = score(run, command.score, *options)
-        print_scores(run, split, scores, pairs, translations)
-        keep_scores(run, made, command.score, split, pairs, scores, beam_size, alpha)
-        if alpha == "auto":
-            print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")
-        return 0
-    if command.serve:
-        serve_run(run, command)
-        return 0
 
-    def load():
-        translator = Translator.load(run)
-        if words := translator.unknown_words(command.text):
-            more = f" and {len(words) - 20:,} more" if len(words) > 20 else ""
-            print(f"unknown words: {', '.join(words[:20])}{more}", file=sys.stderr)
-        return partial(translator.translate, beam_size=beam_size, alpha=alpha)
 
-    translate_lines(load, command.text, command.input)
-    return 0
+def score_split(run, command):
+    """Translates a split of a data folder, prints its scores and keeps them with the run."""
+    split = command.split or "test"
+    options = split, command.beam_size, command.alpha
+    scores, pairs, translations = score(run, command.score, *options)
+    print_scores(run, split, scores, pairs, translations)
+    keep_scores(run, command.score, split, pairs, scores, command.beam_size, command.alpha)
+    if command.alpha == "auto":
+        print(f"alpha {RunFolder(run).alpha(None)}: chosen on dev, kept in {run}")
 
 
 def serve_run(run, command):
     """Answers over HTTP until it is stopped."""
-    port = 5000 if command.port is None else command.port
-    if not 0 <= port <= 65535:
-        raise InputError(f"--port {port}: give a number from 0 to 65535")
     translator = Translator.load(run)
     config = translator.config
+
+    def longest_sentence(line):
+        sentences = sentences_of(line, config.src)
+        return max(translator.source_length(sentence) for sentence, _ in sentences)
+
     model = SimpleNamespace(
-        translate=partial(translator.translate, beam_size=command.beam_size, alpha=command.alpha),
-        length=translator.source_length,
+        translate_typed=partial(
+            translator.translate_typed, beam_size=command.beam_size, alpha=command.alpha
+        ),
+        length=longest_sentence,
         settings={"languages": languages_of(config), "max_length": config.max_length},
     )
-    serve(model, command.host or "127.0.0.1", port)
+    serve(model, command.host, command.port, command.origin)
 
 
 def main(argv=None):

@@ -1,13 +1,12 @@
 """How a program ends: what the user got wrong, in one line; a bug, with Python's full message."""
 
-import atexit
 import errno
 import os
 import re
 import signal
 import sys
-import threading
-from contextlib import contextmanager
+
+from safetensors import SafetensorError
 
 from engine.plain_text import CONTROL, InputError
 
@@ -16,19 +15,18 @@ class Stopped(Exception):
     """The run was asked to end and has saved itself."""
 
 
-# How PyTorch's RuntimeErrors say it, on CPUs and on GPUs.
+# How PyTorch and safetensors say it.
+NO_ROOM = re.compile("os error 2[78]|No space left|File too large|failed writing file|file write")
 NO_MEMORY = re.compile("out of memory|allocate memory|you tried to allocate|ALLOC_FAILED")
 
 
 def run_command(command, argv):
     """Runs a command line's function. The exit status; one of several processes ends here with it.
 
-    What their connections leave to Python's end is taken down in any order, and sometimes aborts.
+    Else Python would wait for the connections to those that have ended with an error.
     """
     status = status_of(command, argv)
-    several = os.environ.get("WORLD_SIZE", "")  # torchrun sets it
-    if several.isdecimal() and int(several) > 1:
-        atexit._run_exitfuncs()
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # torchrun sets it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
@@ -52,7 +50,7 @@ def status_of(command, argv):
     except ModuleNotFoundError as error:
         if error.name.partition(".")[0] in ("engine", "notebooks", "utils"):
             raise  # a bug of ours
-        name = error.name.partition(".")[0].replace("py_mini_racer", "mini-racer")
+        name = error.name.partition(".")[0]
         return tell(f"error: {name} is not installed. Try: pip install {name}", 2)
     except (InputError, OSError) as error:
         of_a_file = isinstance(error, OSError) and error.filename and error.strerror
@@ -64,17 +62,27 @@ def status_of(command, argv):
         return tell(f"error: {CONTROL.sub(' ', text)}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
-            raise
+            return tell_full_disk(error)
         first = (str(error) or "MemoryError").splitlines()[0][:200]
         hint = "Raise grad_accum_steps, or lower batch_tokens, max_length or the model's size"
         hint += "; in a search lower --beam-size"
         return tell(f"error: out of memory ({first}). {hint}", 2)
+    except SafetensorError as error:
+        return tell_full_disk(error)
     except SystemExit as end:  # tyro's: 0 after --help, 2 for a wrong option, which it has told
         return end.code
     except KeyboardInterrupt:
         return tell("stopped", 130)
     except Stopped as stopped:
         return tell(stopped, 128 + signal.SIGTERM)
+
+
+def tell_full_disk(error):
+    """The exit status where PyTorch or safetensors could not write; raises any other error."""
+    if not NO_ROOM.search(str(error)):
+        raise error
+    first = str(error).splitlines()[0]
+    return tell(f"error: {first}. Make room and start again: the last checkpoint is kept", 2)
 
 
 def what_to_do(error):
@@ -92,26 +100,6 @@ def end_at_signals():
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
-
-
-@contextmanager
-def ending_at_once():
-    """In the block SIGTERM and Ctrl-C end the program where it is: nothing may be half written.
-
-    A library with threads of its own would not let it end otherwise without tracebacks.
-    """
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if threading.current_thread() is not threading.main_thread():  # only there it can be asked for
-        numbers = []
-    before = [
-        signal.signal(number, lambda number, frame: os._exit(tell("stopped", 128 + number)))
-        for number in numbers
-    ]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before):
-            signal.signal(number, handler)
 
 
 def tell(text, status):

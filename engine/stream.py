@@ -1,6 +1,7 @@
 """What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
 
 import sys
+from collections import Counter
 
 from tqdm import tqdm
 
@@ -9,14 +10,14 @@ from engine.plain_text import numbered_texts, one_line, rounds, same_file
 from engine.text_files import read_lines
 
 
-def translate_lines(load, texts=(), path=None):
+def translate_lines(load, texts=(), path=None, **options):
     """Prints the translation of each of the texts, or of the file's lines, or of standard input's.
 
-    `load` returns the function that translates a list of texts; it takes its time, so it is called
-    when there is something to translate. Each line is answered as it comes, and many together where
-    many wait, so memory does not grow with their number. Raises InputError for bytes that are not
-    UTF-8, before any work where a file holds them, and when there is nothing to translate or
-    nowhere to write.
+    `load` returns a `Translator`; it takes its time, so it is called when there is something to
+    translate; `options` go to its search. Each line is answered as it comes, and many together
+    where many wait, so memory does not grow with their number. Unknown words are named at the end.
+    Raises InputError for bytes that are not UTF-8, before any work where a file holds them, and
+    when there is nothing to translate or nowhere to write.
     """
     if not texts and not path and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError("nothing to translate: give a text, --input FILE, or pipe one in")
@@ -28,10 +29,21 @@ def translate_lines(load, texts=(), path=None):
     texts = list(numbered_texts(texts))
     total = sum(1 for _ in read_lines(path)) if path else None
     lines = texts or read_lines(path or sys.stdin.fileno())
-    translate = load()
+    translator, unknown = load(), Counter()
     shown = total and sys.stderr.isatty() and not sys.stdout.isatty()
-    with tqdm(total=total, unit="sentence", disable=not shown) as bar:
-        for batch in rounds(lines):
-            numbers, sentences = zip(*batch)
-            translations = translate(sentences, first=numbers[0], bar=bar)
+    with tqdm(total=total, unit="line", disable=not shown) as bar:
+        for batch in rounds(lines, size=500):
+            numbers, written = zip(*batch)
+            translations = translator.translate_typed(written, first=numbers[0], **options)
             print(*map(one_line, translations), sep="\n", flush=True)
+            unknown += translator.unknown_words(written)
+            bar.update(len(batch))
+    tell_unknown(unknown)
+
+
+def tell_unknown(unknown):
+    """Names unknown words on standard error, the first twenty, those met several times with it."""
+    if unknown:
+        words = [word + f" ({n} times)" * (n > 1) for word, n in list(unknown.items())[:20]]
+        more = f" and {len(unknown) - 20:,} more" if len(unknown) > 20 else ""
+        print(f"unknown words: {', '.join(words)}{more}", file=sys.stderr)

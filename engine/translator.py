@@ -1,15 +1,29 @@
 """From texts to texts: a model that translates, its batches, what is cut and what is empty."""
 
+import itertools
 import sys
+from collections import Counter
 from inspect import signature
 
+import torch
+
 from engine.checks import check_batches
-from engine.definitions import are_ours
 from engine.errors import InputError
+from engine.lessons import edited, edited_among, listed, say_once
 from engine.plain_text import join_words, one_line
 from engine.precision import search_precision
 from engine.run_folder import RunFolder
-from notebooks.data_preparation import UNK, WordSegmenter, add_marks, pad_rows
+from engine.typed_text import sentences_of, translate_typed
+from notebooks.data_preparation import (
+    BOS,
+    UNK,
+    WordSegmenter,
+    add_marks,
+    causal_mask,
+    pad_rows,
+    padding_mask,
+)
+from notebooks.decoder import KVCache
 from notebooks.translation import beam_search
 
 
@@ -23,6 +37,7 @@ def default_of(name):
 
 
 BEAM_SIZE, ALPHA = default_of("beam_size"), default_of("alpha")
+CHECKED = set()  # what is looked at once in a process
 STRAIGHT = {**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’‚", "'")}
 
 
@@ -62,21 +77,22 @@ class Translator:
         """How many tokens a sentence has."""
         return len(self.source.encode(self.clean(sentence)))
 
-    def unknown_words(self, sentences):
-        """The source tokens of these sentences that the vocabulary lacks, each once, in order."""
+    def unknown_words(self, lines):
+        """{word: how often} of these lines' source tokens that the vocabulary lacks."""
+        sentences = (one for line in lines for one, _ in sentences_of(line, self.config.src))
         rows = map(self.source.segmenter.segment, map(self.clean, sentences))
         known = self.source.vocabulary.ids
-        return list(dict.fromkeys(word for row in rows for word in row if word not in known))
+        return Counter(word for row in rows for word in row if word not in known)
 
     def translate(
-        self, sentences, beam_size=BEAM_SIZE, alpha=None, batch_size=64, first=1, bar=None
+        self, sentences, beam_size=BEAM_SIZE, alpha=None, batch_size=64, numbers=None, bar=None
     ):
         """One translation for each sentence, in their order. beam_size 1 is greedy search.
 
-        An empty sentence returns an empty one. One that is too long is cut; stderr says which, the
-        first of them being line `first`. `bar` is of tqdm and counts sentences. Raises InputError
-        for weights with which the model gives no probabilities, TypeError for a single text,
-        ValueError for a size that is no whole number from 1.
+        An empty sentence returns an empty one. One that is too long is cut; stderr says which, by
+        the line `numbers`, from 1 if not given. `bar` is of tqdm and counts sentences. Raises
+        InputError for weights with which the model gives no probabilities, TypeError for a single
+        text, ValueError for a size that is no whole number from 1.
         """
         if isinstance(sentences, str):  # would be taken for a list of characters
             raise TypeError("give a list of sentences, as in translate([sentence])")
@@ -85,7 +101,7 @@ class Translator:
                 raise ValueError(f"{name} is {size!r}: give a whole number from 1")
         alpha = self.alpha if alpha is None else alpha
         rows = self.source.encode_batch([self.clean(sentence) for sentence in sentences])
-        for number, ids in enumerate(rows, start=first):
+        for number, ids in zip(numbers or itertools.count(1), rows):
             if len(ids) > self.config.max_length:
                 print(f"line {number}: cut after {self.config.max_length} tokens", file=sys.stderr)
         rows = [ids and self.marked(ids) for ids in rows]
@@ -95,6 +111,7 @@ class Translator:
             src = pad_rows([rows[number] for number in index]).to(device)
             with search_precision(self.config.dtype):
                 results = self.search(src, beam_size, alpha)
+            check_cache(self.model, src[:1], results[0])
             if not all(results):
                 wrong = "the model gives no probabilities: its weights are damaged"
                 raise InputError(f"{wrong}. Train again")
@@ -104,10 +121,42 @@ class Translator:
                 bar.update(len(index))
         return translations
 
+    def translate_typed(self, lines, **options):
+        """Translates lines as people type them (`engine.typed_text`), one for each."""
+        languages = self.config.src, self.config.tgt
+        return translate_typed(self.translate, lines, languages, **options)
+
     def search(self, src, beam_size, alpha):
         """The best translation of each row (B, S) as ids: B lists, empty where there is none."""
         every = beam_search(self.model, src, self.config.max_length, beam_size, alpha)
         return [hypotheses[0][1] if hypotheses else [] for hypotheses in every]
+
+
+@torch.inference_mode()
+def check_cache(model, src, ids):
+    """Where lessons were edited, says once if the cache changes what the model computes.
+
+    For one source (1, S) and what was written of it. So it does where keys or queries depend on
+    positions that begin at 0 in each call.
+    """
+    if "cache" in CHECKED or not ids:
+        return
+    CHECKED.add("cache")
+    if not (numbers := edited_among(2, 10)):
+        return
+    tgt, src_mask = torch.tensor([[BOS, *ids[:-1]]], device=src.device), padding_mask(src)
+    memory = model.encode(src, src_mask)
+    at_once = model.decode(tgt, memory, src_mask, causal_mask(tgt.shape[1], tgt.device))
+    with KVCache(model.decoder) as cache:
+        steps = [
+            model.decode(tgt[:, t : t + 1], memory, src_mask, start=cache.length)
+            for t in range(tgt.shape[1])
+        ]
+    logits = [model.generator(hidden) for hidden in (at_once, torch.cat(steps, dim=1))]
+    if not torch.allclose(*logits, atol=1e-3, rtol=1e-3):
+        wrong = "with a cache the model computes something else than in training"
+        hint = "Does a position begin at 0 in each call? See notebook 09"
+        say_once(f"your {listed(numbers)}: {wrong}. {hint}")
 
 
 def quotes_of(tokenizer):
@@ -130,8 +179,7 @@ def has_spaces(segmenter):
 
 def joins_words(tokenizer):
     """Whether its texts are joined by `join_words`: not if lesson 01 was edited."""
-    ours = are_ours("WordSegmenter", "Tokenizer", numbers=("01",))
-    return has_spaces(tokenizer.segmenter) and ours
+    return has_spaces(tokenizer.segmenter) and "01" not in edited()
 
 
 def text_of(tokenizer, ids):

@@ -6,6 +6,8 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -116,15 +118,13 @@ def test_standard_input_that_is_written_to_is_refused(finished_run, tmp_path):
 
 
 def test_numbers_of_lines_go_on_over_the_rounds(capsys, tmp_path):
-    (tmp_path / "text").write_text("a\n" * 5000)
-    starts = []
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{number}\n" for number in range(1, 4501)))
 
-    def translate(texts, first, bar):
-        starts.append((first, len(texts)))
-        return texts
+    def translate_typed(lines, first):
+        assert [int(line) for line in lines] == [*range(first, first + len(lines))]
+        return lines
 
-    translate_lines(lambda: translate, path=tmp_path / "text")
-    assert capsys.readouterr().out == "a\n" * 5000
-    assert len(starts) > 2
-    ends = [first + count for first, count in starts]
-    assert [first for first, _ in starts] == [1, *ends[:-1]]
+    translator = SimpleNamespace(translate_typed=translate_typed, unknown_words=lambda _: Counter())
+    translate_lines(lambda: translator, path=path)
+    assert capsys.readouterr().out == path.read_text()
