@@ -13,7 +13,7 @@ from engine.errors import InputError, end_at_signals, run_command
 from engine.export.folder import export
 from engine.export.page_form import export_page
 from engine.options import parse_command
-from engine.pretrained import default_run, tell_edited
+from engine.pretrained import default_run, tell_lessons
 from engine.run_folder import RunFolder
 
 
@@ -24,7 +24,7 @@ class ExportCommand:
     out: Path  # the new folder; a page replaces an earlier page
     run: Path | None = None  # folder that train.py wrote; runs/small, else the model in the box
     # the engine that computes there; page: a page for a browser, opened from the disk
-    form: Literal["ctranslate2", "onnx", "page"] = "ctranslate2"
+    form: Literal["ctranslate2", "page"] = "ctranslate2"
     int8: bool = False  # matrices as 8-bit integers: a quarter of the size, a little less exact
 
 
@@ -32,20 +32,19 @@ def export_command(argv):
     """Parses, writes, and prints how to translate with it."""
     command = parse_command(ExportCommand, argv, "export.py")
     run = command.run or default_run()
-    tell_edited(run)
+    tell_lessons(run)
     if command.form == "page":
         if command.int8:
             raise InputError("--int8: a page has weights of 16 bits. Leave it out")
         export_page(run, command.out)
         print(f"{command.out}: open {command.out / 'index.html'} in a browser")
         return 0
-    export(run, command.out, command.form, command.int8)
-    engine = {"ctranslate2": "ctranslate2", "onnx": "onnxruntime"}[command.form]
+    export(run, command.out, command.int8)
     language = RunFolder(run).read_config().src
     example = {"en": "Good morning.", "zh": "早上好。"}.get(language, "TEXT")
     program = shlex.quote(str(command.out / "run.py"))
     print(f'{command.out}: try python {program} "{example}"', end="")
-    print(f" where {engine} and tokenizers are installed")
+    print(" where ctranslate2, tokenizers and sentencex are installed")
     return 0
 
 

@@ -9,7 +9,6 @@ of the length instead of Wu et al.'s penalty and stops by another rule.
 import torch
 
 from engine.errors import InputError
-from engine.export.proof import compared_rows, refuse_replaced, tensors_of
 from engine.export.tokenizer_files import names
 from notebooks.data_preparation import BOS, EOS, PAD, UNK
 from notebooks.positional_encoding import sinusoids
@@ -49,31 +48,16 @@ def copy_norm(spec, norm):
 
 @torch.no_grad()
 def export_ctranslate2(config, source, target, model, folder, int8=False):
-    """Writes a model into a folder. `int8`: matrices as 8-bit integers.
-
-    Raises InputError when CTranslate2 computes something else than `model`, as with a class that
-    was edited.
-    """
+    """Writes a model into a folder. `int8`: matrices as 8-bit integers."""
     from ctranslate2.specs import TransformerSpec  # only this function needs it
 
-    refuse_replaced("CTranslate2")
-    model = model.cpu().eval()
     if config.max_length > LONGEST:
         message = f"CTranslate2 reads at most {LONGEST} tokens, and max_length is"
-        raise InputError(f"{message} {config.max_length}. Use --form onnx")
-    sides = names(source), names(target)
-    for quantization in (None, "int8")[: 1 + int8]:
-        try:
-            spec = describe(TransformerSpec, config, sides, model)
-            spec.validate()
-        except (AttributeError, TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            message = f"a class was edited in a way that CTranslate2 has no place for ({reason})"
-            raise InputError(f"{message}. Try: --form onnx") from None
-        spec.optimize(quantization=quantization)
-        spec.save(str(folder))
-        if not quantization:
-            compare(model, sides, folder)
+        raise InputError(f"{message} {config.max_length}")
+    spec = describe(TransformerSpec, config, (names(source), names(target)), model.cpu().eval())
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else None)
+    spec.save(str(folder))
 
 
 def describe(TransformerSpec, config, sides, model):
@@ -101,32 +85,3 @@ def describe(TransformerSpec, config, sides, model):
         for layer, our_layer in zip(side.layer, ours.layers):
             copy_to_ctranslate2(layer, our_layer)
     return spec
-
-
-def compare(model, sides, folder):
-    """Raises InputError unless the engine computes the model's log-probabilities."""
-    import ctranslate2
-
-    translator = ctranslate2.Translator(str(folder))
-    rows = compared_rows(map(len, sides), width=6)
-    for start in range(0, len(rows), 64):
-        compare_rows(model, sides, translator, rows[start : start + 64])
-
-
-def compare_rows(model, sides, translator, rows):
-    """`compare` for some pairs of rows of ids."""
-    given, tgt_out = tensors_of(rows)
-    logits = model(*given)
-    logits[..., :EOS] = -torch.inf
-    ours = logits.log_softmax(dim=-1).gather(2, tgt_out[:, :, None])[..., 0]
-    src, tgt = (
-        [[side[number] for number in row] for row in part] for side, part in zip(sides, zip(*rows))
-    )
-    try:
-        results = translator.score_batch(src, tgt)
-        theirs = torch.tensor([result.log_probs for result in results])
-    except ValueError:  # its weights have other shapes than CTranslate2 knows
-        theirs = torch.full_like(ours, torch.inf)
-    if not (ours - theirs).abs().max() < 0.01 * ours.abs().mean():
-        message = "CTranslate2 computes something else than this model, perhaps a class was edited"
-        raise InputError(f"{message}. Try: --form onnx")
