@@ -16,7 +16,6 @@ from pages_text import to_mathml
 from playwright.sync_api import expect
 
 from engine.errors import InputError
-from engine.export import proof
 
 LESSONS = [f"{path.stem}.html" for path in NOTEBOOKS]
 OTHERS = set(program.READMES.values())
@@ -32,9 +31,7 @@ def run(folder, *options):
 def site(tmp_path_factory):
     """The folder of a site, freshly written."""
     folder = tmp_path_factory.mktemp("pages") / "site"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof, "SENTENCES", 3)  # the page that translates has tests of its own
-        assert run(folder) == 0
+    assert run(folder) == 0
     return folder
 
 

@@ -31,7 +31,6 @@ from pages_search import search_index
 from pages_text import Renderer, with_chinese_marked
 from student import without_solutions
 
-from engine.definitions import lessons
 from engine.errors import InputError, run_command
 from engine.export.page_form import export_page
 from engine.files import at_home
@@ -94,7 +93,7 @@ def write_lessons(folder, solutions, edition):
     """Writes the lessons as files that pages offer. Returns their pages."""
     (folder / "notebooks").mkdir(parents=True)
     pages = []
-    for path in lessons():
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         with named(path):
             notebook, text = read_lesson(path, solutions, edition)
             pages.append(Page(path, f"{path.stem}.html", notebook.cells, facts_of(notebook)))

@@ -1,34 +1,23 @@
 """A run as a page that translates in a browser, opened from the disk: index.html, with its weights.
 
 The page computes with `page/engine.js`, the model once more in JavaScript. It knows the course's
-own classes; before a page is written, both translate the same sentences. So what was edited is
-either computed alike, or refused.
+own classes, so with edited ones no page is written. tests/test_translating_page.py compares both.
 """
 
 import base64
-import io
 import json
 import os
 import shutil
-from contextlib import redirect_stderr
 from pathlib import Path
 
 import torch
 
-from engine.attention_maps import attention_maps
-from engine.errors import InputError, ending_at_once, what_to_do
-from engine.export.proof import (
-    LONG,
-    compared_rows,
-    made_up_sentences,
-    refuse_replaced,
-    tell_comparison,
-    tensors_of,
-)
+from engine.errors import InputError, what_to_do
 from engine.export.tokenizer_files import BLANKS, names, word_pattern
 from engine.files import check_folder, fresh_name, read_json, write_whole
 from engine.fonts import chinese_font
 from engine.languages import name_of
+from engine.lessons import refuse_edited
 from engine.plain_text import APOSTROPHE, CLOSING, INVISIBLE, OPENING
 from engine.run_folder import BOX, RunFolder, is_the_box
 from engine.translator import Translator, quotes_of
@@ -41,9 +30,9 @@ from notebooks.data_preparation import (
 from utils import ROOT
 
 PAGE = ROOT / "engine" / "export" / "page"
-SCRIPTS = ("engine.js", "account.js", "attention_viewer.js", "shown.js", "answering.js", "words.js",
-           "reading.js", "writing.js", "searching.js", "breaking.js", "two_models.js", "why.js",
-           "transplant.js", "ledger.js", "cut.js", "page.js")  # fmt: skip
+SCRIPTS = ("engine.js", "account.js", "attention_viewer.js", "shown.js", "typed_text.js",
+           "answering.js", "words.js", "reading.js", "writing.js", "searching.js", "breaking.js",
+           "why.js", "transplant.js", "ledger.js", "cut.js", "page.js")  # fmt: skip
 FILES = ("index.html", "weights.js", "chinese.woff")
 PLAYED = {
     "chess": "We play chess.",
@@ -65,18 +54,17 @@ def export_page(run, out):
     """Writes a run as a page into the folder `out`, all or nothing; replaces a page of this kind.
 
     Raises InputError for anything else there, for a run that the page could not compute, and where
-    the page computes something else than the course.
+    lessons were edited.
     """
     check_folder(out, "--out")
     out = Path(os.path.realpath(out))  # behind a link the folder is exchanged, and the link stays
     check_place(out)
-    refuse_replaced("the page", followed=("ALPHA",))
+    refuse_edited()
     translator = Translator.load(run, device="cpu")
     check_form(translator)
     round_weights(translator.model)
     file = describe(translator)
     file["settings"] |= shown(run, translator)
-    compare(translator, file, compared_sentences(translator, file["settings"]["examples"]))
     temporary = fresh_name(out)
     try:
         temporary.mkdir(parents=True)
@@ -222,15 +210,6 @@ def shown(run, translator):
     }
 
 
-def compared_sentences(translator, examples):
-    """What both compute: the examples, and rows of tokens, more than 40 texts, some very long."""
-    short, long = (
-        made_up_sentences(translator.source, min(longest, translator.config.max_length))
-        for longest in (30, 60)
-    )
-    return examples + short + long[12::13]
-
-
 def page():
     """The text of index.html: its style and its scripts are inlined."""
 
@@ -240,81 +219,3 @@ def page():
     filled = read("index.html").replace("/*STYLE*/", read("page.css"))
     filled = filled.replace("/*WORDS*/", read("words.json").strip())
     return filled.replace("/*SCRIPT*/", "\n".join(map(read, SCRIPTS)))
-
-
-def compare(translator, file, sentences):
-    """Raises InputError unless the page's engine does what the course's classes do."""
-    from py_mini_racer import MiniRacer  # only pages need it
-
-    config, sides = translator.config, (translator.source, translator.target)
-    rows = compared_rows(map(len, sides), width=min(40, config.max_length - 1))
-    tell_comparison(sentences)
-    with ending_at_once(), MiniRacer() as engine:  # else its threads keep the program from ending
-        for name in ("engine.js", "compare.js"):
-            engine.eval((PAGE / name).read_text(encoding="utf-8"))
-        for sentence, theirs in zip(sentences, computed(engine, "compared", file, sentences)):
-            for what, value in reference_results(translator, sentence).items():
-                if not close(value, theirs[what]):
-                    raise InputError(differs(f"{what} of {sentence!r}"))
-        for (src, tgt), theirs in zip(rows, computed(engine, "forced", file, rows)):
-            if not close(last_logits(translator.model, src, tgt), theirs):
-                raise InputError(differs(f"logits behind {translator.target.decode(tgt)!r}"))
-
-
-def computed(engine, name, *given):
-    """What a function of compare.js returns. InputError with what the page's engine says."""
-    from py_mini_racer import JSEvalException
-
-    try:
-        return json.loads(engine.call(name, *given))
-    except JSEvalException as error:
-        message = str(error).splitlines()[0]
-        raise InputError(differs(f"its engine says: {message}")) from None
-
-
-@torch.inference_mode()
-def last_logits(model, src, tgt):
-    """The logits behind a row of target ids, those of EOS and all tokens: a list."""
-    return model(*tensors_of([(src, tgt)])[0])[0, -1, EOS:].tolist()
-
-
-def differs(where):
-    """Why no page is made."""
-    message = "the page would compute something else than this model, perhaps a class was edited"
-    return f"{message} ({where}). Try: --form onnx"
-
-
-@torch.inference_mode()
-def reference_results(translator, sentence):
-    """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
-    model = translator.model
-    ids = translator.encode(sentence)
-    (written,) = translator.search(torch.tensor([ids]), 1, translator.alpha)
-    parts, _ = tensors_of([(ids[:-1], written[:-1])])
-    maps = attention_maps(model, *parts)
-    results = {"ids": ids, "written": written}
-    padding = f"{sentence} {sentence}"  # beside it the sentence is padded
-    with redirect_stderr(io.StringIO()):  # which says where these are cut: no sentences of a user's
-        results["text"], _ = translator.translate([sentence, padding], beam_size=1)
-    results["beam"] = None
-    if len(ids) <= LONG:
-        (results["beam"],) = translator.translate([sentence], beam_size=4)
-    results["logits"] = model(*parts)[0, -1, EOS:].tolist()
-    for kind, stack in maps.items():  # (layers, 1, H, Tq, Tk), of which a row sees the first ones
-        rows = stack[:, 0].transpose(1, 2).tolist()
-        if kind == "decoder":
-            rows = [
-                [[head[: position + 1] for head in heads] for position, heads in enumerate(layer)]
-                for layer in rows
-            ]
-        results[kind] = rows
-    return results
-
-
-def close(ours, theirs):
-    """Whether nested lists are equal, but for a hundredth in numbers with a fraction."""
-    if isinstance(ours, list):
-        return len(ours) == len(theirs) and all(map(close, ours, theirs))
-    if isinstance(ours, float):
-        return theirs is not None and abs(ours - theirs) < 0.01
-    return ours == theirs

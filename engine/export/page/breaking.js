@@ -81,6 +81,6 @@ function breaking(source, count) {
     source,
     say: `${name}: ${text || _("nothing")}`,
     draw,
-    next: () => (count < BREAKS.length ? breaking(source, count + 1) : comparing(source)),
+    next: () => (count < BREAKS.length ? breaking(source, count + 1) : transplanting(source)),
   };
 }

@@ -86,7 +86,7 @@ function cutting(source, verb = -1, object = -1, code = 0) {
     model.norm_place === "pre" ? folded(_("The ledger of {} and {}", named(pair[0]), named(pair[1])), () => accountBars(words, read, state, ...pair)) : "",
   ];
   return {
-    scene: 6,
+    scene: 5,
     source,
     address: () => addressOf("why", "cut", source.sentence, one, two, code),
     say: result,

@@ -88,7 +88,7 @@ function accounting(source, step = -1, rival = -1) {
     exact ? line(make("span", { class: "soft" }, _("Each bar begins where the one above it ends. It is what a part added to the logit of the first token minus that of the second."))) : "",
   ];
   return {
-    scene: 6,
+    scene: 5,
     source,
     address: () => addressOf("why", "ledger", source.sentence, at, other),
     say: _("What made it {} and not {}", named(one), named(other)),

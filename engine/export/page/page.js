@@ -53,11 +53,12 @@ function back() {
   show();
 }
 
-function begin(sentence) {
-  if (!model.segment(sentence).length) return say(_("Type a sentence first."), true);
-  $("sentence").value = sentence;
+function begin(typed) {
+  const sentences = sentencesOf(typed, model.codes[0]).filter(({ text }) => model.segment(text).length);
+  if (!sentences.length) return say(_("Type a sentence first."), true);
+  $("sentence").value = typed;
   views.length = 0;
-  go(answering(understood(sentence)));
+  go(answering(typed, sentences));
 }
 
 function hide() {
@@ -71,7 +72,6 @@ const openings = [
   (source) => ask(source, model.write(source.read, [BOS])),
   (source) => searching(source, 1),
   (source) => breaking(source, 1),
-  comparing,
   transplanting,
 ];
 

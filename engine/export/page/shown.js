@@ -14,8 +14,8 @@ const NEVER_SEEN = _("never seen");
 const NAMES = { English: _("English"), Chinese: _("Chinese") };
 const CHOICES = 5;
 const TOUCH = matchMedia("(hover: none)").matches;
-const SCENES = [_("Words"), _("Reading"), _("Writing"), _("Searching"), _("Breaking"), _("Two models"), _("Why")];
-const PARTS = ["words", "reading", "writing", "searching", "breaking", "two-models", "why"]; // in addresses
+const SCENES = [_("Words"), _("Reading"), _("Writing"), _("Searching"), _("Breaking"), _("Why")];
+const PARTS = ["words", "reading", "writing", "searching", "breaking", "why"]; // in addresses
 const $ = (id) => document.getElementById(id);
 const percent = (share) => (share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`);
 const number = (value) => value.toFixed(2).replace("-", "−");

@@ -82,7 +82,7 @@ function transplanting(source, chosen = {}) {
     return parts;
   };
   return {
-    scene: 6,
+    scene: 5,
     source,
     address,
     draw,
