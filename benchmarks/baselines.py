@@ -13,11 +13,11 @@ import transformers
 from torch import nn
 from torch.nn import functional as F
 
-from engine.wrapped_loss import WrappedLoss
 from notebooks.data_preparation import BOS, EOS, PAD
 from notebooks.feed_forward import PositionwiseFeedForward
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.layer_norm import LayerNorm
+from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.multi_head_attention import MultiHeadAttention
 from notebooks.setup import replace
@@ -57,9 +57,9 @@ def training_step(model, config, optimizer=None, criterion=None):
     It returns the number of target tokens.
     """
     criterion = criterion or LabelSmoothing(config.label_smoothing)
-    batch_loss = WrappedLoss(model, criterion, config)
+    loss = BatchLoss(model, criterion)
     optimizer = optimizer or adam(model, fused=True)
-    return lambda batch: train_step(batch_loss, batch, optimizer, config.max_grad_norm)[1]
+    return lambda batch: train_step(loss, batch, optimizer, config)[0][1]
 
 
 class Norm(LayerNorm):
@@ -144,7 +144,7 @@ def allenem_translate(model, src, steps=60):
 
 
 class TorchTransformer(nn.Module):
-    """PyTorch's encoder and decoder between our embeddings and generator, for our `WrappedLoss`."""
+    """PyTorch's encoder and decoder between our embeddings and generator, for our `BatchLoss`."""
 
     def __init__(self, config, *vocabulary_sizes):
         super().__init__()
@@ -202,7 +202,7 @@ def marian(config, src_vocab_size, tgt_vocab_size):
 
 
 class MarianParts(nn.Module):
-    """Marian's encoder, decoder and output matrix, to be called by our `WrappedLoss`."""
+    """Marian's encoder, decoder and output matrix, to be called by our `BatchLoss`."""
 
     def __init__(self, config, *vocabulary_sizes):
         super().__init__()

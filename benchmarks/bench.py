@@ -26,7 +26,7 @@ from baselines import RIVALS, alternate, training_step
 from engine.corpus.formats import read_split
 from engine.corpus.pairs import load_data
 from engine.export.folder import export
-from engine.fast_dropout import use_fast_dropout
+from engine.fast_forms import use_fast_dropout
 from engine.files import write_json
 from engine.precision import native_dtype
 from engine.run_config import RunConfig
