@@ -27,6 +27,8 @@ TYPED = {
     "Mr. Smith plays chess.": ["Mr. Smith plays chess."],
     "“We play chess.”": ['"We play chess."'],
     "We play chess.We play football.": ["We play chess.", "We play football."],
+    "i like chess。where is he": ["i like chess.", "where is he?"],
+    "Have a nice day": ["Have a nice day."],
 }
 
 
@@ -48,6 +50,15 @@ def test_twenty_things_as_people_type_them():
         ("It is 3.5 km to Mr. Lee.", "en", ["It is 3.5 km to Mr. Lee."]),
         ("他来了。我走了。", "zh", ["他来了。我走了。"]), ("One. Two.", "de", ["One.", "Two."]),
         ("（Ａ）：１２？", "en", ["(A):12?"]),
+        ("Have a nice day", "en", ["Have a nice day."]), ("Do you swim", "en", ["Do you swim?"]),
+        ("Don't be late again", "en", ["Don't be late again."]),
+        ("What a nice day", "en", ["What a nice day."]),
+        ("When I was young I swam", "en", ["When I was young I swam."]),
+        ("When does it begin", "en", ["When does it begin?"]),
+        ("Will is my brother", "en", ["Will is my brother."]),
+        ("hello。how are you", "en", ["hello.", "how are you?"]),
+        ("1. Buy some milk", "en", ["1. Buy some milk."]),
+        ("I love you. 😀", "en", ["I love you. 😀"]),
     ],
 )  # fmt: skip
 def test_sentences_of_a_line(text, language, sentences):
