@@ -417,6 +417,9 @@ def test_lists_lines_and_forms(service):
     form = urlencode({"q": "We play football.", "source": "en", "target": "zh"}).encode()
     kind = "application/x-www-form-urlencoded"
     assert ask(service, form, kind) == (200, {"translatedText": "我们踢足球。"})
+    form = b"q[]=We+play+football.&q[]=&source=en&target=zh"  # as PHP sends lists
+    assert ask(service, form, kind) == (200, {"translatedText": ["我们踢足球。", ""]})
+    assert ask(service, b"text=Hello&source=en&target=zh", kind)[0] == 400
     assert ask(service, asked, kind) == (200, {"translatedText": expected})  # as curl -d sends it
     parts = [
         f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -427,7 +430,7 @@ def test_lists_lines_and_forms(service):
     assert ask(service, body, kind) == (200, {"translatedText": "我们踢足球。"})
 
 
-@pytest.mark.parametrize("codes", [("en-US", "zh-Hans"), ("auto", "zh-CN"), ("EN", "zh")])
+@pytest.mark.parametrize("codes", [("en-US", "zh-Hans"), ("auto", "zh_CN"), ("EN", "zh")])
 def test_region_and_script_of_a_language_are_accepted(service, codes):
     asked = dict(zip(("source", "target"), codes), q="We play football.")
     assert ask(service, asked) == (200, {"translatedText": "我们踢足球。"})
@@ -441,6 +444,10 @@ def test_pages_of_the_origins_that_are_named_may_ask(folders):
             request = urllib.request.Request(f"{address}/languages", headers={"Origin": origin})
             with urllib.request.urlopen(request, timeout=20) as answer:
                 assert answer.headers["access-control-allow-origin"] == answered
+        asks = {"Access-Control-Request-Method": "POST", "Origin": allowed}
+        request = urllib.request.Request(f"{address}/translate", headers=asks, method="OPTIONS")
+        with urllib.request.urlopen(request, timeout=20) as answer:  # before JSON is sent
+            assert "POST" in answer.headers["access-control-allow-methods"]
     finally:
         process.terminate()
         process.wait(30)

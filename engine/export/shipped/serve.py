@@ -72,11 +72,13 @@ async def read_fields(request):
     try:
         if "form" in kind and (await request.body()).lstrip()[:1] != b"{":  # curl -d sends JSON so
             form = await request.form()
-            texts = form.getlist("q")
-            fields = dict(form) | {"q": texts[0] if len(texts) == 1 else texts}
+            texts = form.getlist("q") or form.getlist("q[]")
+            fields = dict(form)
+            if texts:
+                fields["q"] = texts[0] if len(texts) == 1 else texts
         else:
             fields = await request.json()
-        "".join([fields.get("q", "")] if isinstance(fields.get("q"), str) else fields["q"]).encode()
+        "".join([fields["q"]] if isinstance(fields["q"], str) else fields["q"]).encode()
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         message = "give q, a text or a list of texts, as JSON or as a form in UTF-8"
         raise Refused(400, message) from None
@@ -87,7 +89,8 @@ def lines_of(fields, languages, length, longest):
     """The texts of a request, each a list of lines. Raises Refused for what cannot be answered."""
     source, target = languages
     for name, allowed in (("source", (source, "auto")), ("target", (target,))):
-        code = str(fields.get(name) or allowed[0]).partition("-")[0].lower()  # zh-Hans, en-US
+        code = str(fields.get(name) or allowed[0]).replace("_", "-").lower()
+        code = code.partition("-")[0]  # of zh-Hans, en-US, zh_CN
         if code not in allowed:
             message = f"{name} must be {allowed[0]}: this model translates {source} into {target}"
             raise Refused(400, message)
@@ -143,7 +146,12 @@ def make_app(model, origins=()):
             Route("/languages", languages),
         ],
         middleware=[
-            Middleware(CORSMiddleware, allow_origins=list(origins), allow_headers=["*"]),
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(origins),
+                allow_methods=["GET", "POST"],
+                allow_headers=["*"],
+            ),
         ],
         exception_handlers={Refused: refuse, HTTPException: refuse},
         lifespan=together.lifespan,
