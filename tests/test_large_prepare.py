@@ -245,6 +245,9 @@ DAMAGED = "cut short or damaged"
         ({"train-1-of-2-a.tsv": GOOD, "train-1-of-2-b.tsv": GOOD}, "train are there, in 2 files."),
         ({"train.tsv": b"English\tzh\n" + GOOD}, "train.tsv, line 1: names the columns. Leave it"),
         ({"train.tsv": GOOD, "train.tsv.gz": GZ}, "there as .tsv and as .tsv.gz. Keep one of them"),
+        ({"train.csv": 'en,zh\nHi.,好。\n"Wow,哇。\nNo.,不。\n'.encode()}, "line 3: unexp"),
+        ({"train.csv": "en,zh\nHi.,好。\n".encode("gb18030")}, "train.csv: is not UTF-8"),
+        ({"train.csv.gz": b"en,zh\nHi.,Hi.\n"}, "train.csv.gz: cut short or damaged"),
         ({"train.tsv.zst": GOOD}, "holds no train.tsv, .csv, .jsonl, .json, or train.en"),
         ({"train.tsv": b"Hello.\tHello.\n"}, "leaves no pair of train (wrong script: 1). Are"),
         ({"train.tsv": "One.\t一。\n".encode()}, "(also in dev or test: 1). Give train pairs"),
@@ -477,6 +480,8 @@ def test_a_cell_with_a_line_break_is_named_in_tsv_and_read_in_csv(tmp_path, caps
     expected = [("Good.", "好。"), ("One. Two.", "一。 二。")]
     assert read_split(tmp_path, "test", WORDS) == expected
     assert capsys.readouterr().err == ""
+    (tmp_path / "test.csv").write_bytes("en,zh\r\r\nGood.,好。\r\r\n".encode())  # Python on Windows
+    assert read_split(tmp_path, "test", WORDS) == [("Good.", "好。")]
     (tmp_path / "train.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="line 1: names no columns en and zh"):
         read_split(tmp_path, "train", WORDS)

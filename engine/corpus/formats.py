@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import sys
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,19 +93,33 @@ def csv_rows(path, config):
     """Yields (source, target) of a .csv file whose first line names the columns (RFC 4180)."""
     opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
     with opened as binary, io.TextIOWrapper(binary, "utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        head = [name.strip().lower() for name in next(rows, [])]
-        places = [
-            next((head.index(n) for n in side if n in head), None) for side in column_names(config)
-        ]
-        if None in places:
-            names = " and ".join(side[0] for side in column_names(config))
-            raise InputError(f"{path}, line 1: names no columns {names}, but {', '.join(head)}")
+        rows = csv.reader(file, strict=True)
+        begun = 1  # the line in which a row begins
         try:
+            places = csv_columns(path, next(rows, []), config)
+            begun = rows.line_num + 1
             for row in rows:
-                yield tuple(row[n] for n in places) if len(row) > max(places) else None
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{path}, line {rows.line_num}: {error}") from None
+                if row:
+                    yield tuple(row[n] for n in places) if len(row) > max(places) else None
+                begun = rows.line_num + 1
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: is not UTF-8 ({error}). Save it as CSV UTF-8") from None
+        except csv.Error as error:
+            hint = "Is a quote not closed, or not doubled inside a quoted cell?"
+            raise InputError(f"{path}, line {begun}: {error}. {hint}") from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise damaged(path, error) from None
+
+
+def csv_columns(path, head, config):
+    """The places of source and target by a first row. InputError where it names none."""
+    head = [name.strip().lower() for name in head]
+    sides = column_names(config)
+    places = [next((head.index(name) for name in side if name in head), None) for side in sides]
+    if None in places:
+        names = " and ".join(side[0] for side in sides)
+        raise InputError(f"{path}, line 1: names no columns {names}, but {', '.join(head)}")
+    return places
 
 
 def aligned_lines(path, other):
