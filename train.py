@@ -12,7 +12,7 @@ import tyro
 
 from engine.checks import check_name
 from engine.devices import DeviceName, choose_device
-from engine.errors import InputError, run_command, what_to_do
+from engine.errors import InputError, end_at_signals, run_command, what_to_do
 from engine.files import write_whole
 from engine.options import parse_command
 from engine.run import is_first, leave_processes, run_training
@@ -92,4 +92,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+    end_at_signals()
     raise SystemExit(main())

@@ -1,12 +1,14 @@
 """A whole training, from a data folder to a finished run folder, around notebook 15's loop."""
 
 import hashlib
+import math
 import os
 import platform
 import shutil
 import signal
 import sys
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -72,6 +74,8 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
         # the vocabularies of a run that began with another's are not made from its data
         given = folder.path if begun and folder.read_made().get("start") else start
         given = given and RunFolder(given).tokenizers()
+        if begun and fresh:
+            start = same_start(folder, start)
         source, target, train_set, dev_set, dev_pairs = load_data(data, config, given)
         check_vocabularies(config, len(source), len(target))
         for tokenizer in (source, target):
@@ -117,7 +121,8 @@ def train_in(folder, config, parts, train_set, dev_set, translate, on_log, repla
         """What the log notes of an evaluation."""
         if "average" in parts:
             average = parts["average"]
-            if step <= config.steps - (config.average_last - 1) * config.eval_steps:
+            evaluations_left = math.ceil((config.steps - step) / config.eval_steps)
+            if evaluations_left >= config.average_last - 1:
                 average.n_averaged.zero_()  # so the next line copies
             average.update_parameters(model)
         with eager():
@@ -149,6 +154,7 @@ def train_in(folder, config, parts, train_set, dev_set, translate, on_log, repla
         with bar, noticing_signals(asked):
             calls = measure, after_step, on_record
             train(parts, criterion, train_set, config, folder.path, *calls, **loading())
+            wait_for_all()  # torchrun ends all others once one has ended with a status
     except FloatingPointError as error:
         hint = "Lower learning_rate, and begin anew with --restart"
         if edited():
@@ -158,7 +164,7 @@ def train_in(folder, config, parts, train_set, dev_set, translate, on_log, repla
         saved = "saved; the same command goes on from there"
         if (folder.path / REPLACED).exists():
             saved = "before it was evaluated"
-        raise Stopped(f"{folder.path}: asked to stop at step {bar.n}, {saved}")
+        raise Stopped(f"{folder.path}: asked to stop at step {stopped[0]}, {saved}")
     return folder.read_log()
 
 
@@ -172,15 +178,18 @@ def only_here(path):
         yield
         return
     path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path / "lock", timeout=0)
     try:
-        with FileLock(path / "lock", timeout=0):
-            yield
+        lock.acquire()
     except Timeout:
         hint = "Wait for the other training to end, or give another --run"
         raise InputError(f"{path}: is in use. {hint}") from None
-    finally:
-        if [file.name for file in path.iterdir()] == ["lock"]:  # no run has begun
-            shutil.rmtree(path)
+    with lock:
+        try:
+            yield
+        finally:
+            if [file.name for file in path.iterdir()] == ["lock"]:  # no run has begun
+                shutil.rmtree(path)
 
 
 @contextmanager
@@ -189,7 +198,7 @@ def replacing(path, restart):
 
     Gives a function to call then. If the block ends before, the old run comes back.
     """
-    aside = path / REPLACED
+    aside, half, back = (path / name for name in (REPLACED, "replacing", "returning"))
     if not is_first():
         yield lambda: None
         return
@@ -203,17 +212,24 @@ def replacing(path, restart):
             if (there / name).exists():
                 (there / name).rename(here / name)
 
+    def restore(there):
+        move(there, path)
+        there.rmdir()
+
     def bring_back():
         new = path / "unfinished"
         move(path, new)
-        move(aside, path)
+        aside.rename(back)
+        restore(back)
         shutil.rmtree(new)
-        aside.rmdir()
 
-    if aside.exists():  # a process was killed
+    for there in filter(Path.exists, (half, back)):  # a process was killed while it moved
+        restore(there)
+    if aside.exists():  # or while it trained
         forget() if (path / "model.safetensors").exists() else bring_back()
     if restart and (path / "config.json").exists():
-        move(path, aside)
+        move(path, half)
+        half.rename(aside)
     try:
         yield forget
     finally:
@@ -240,6 +256,15 @@ def begin(folder, config, content, start):
     write_json(folder.path / "made.json", made)
     settled = replace(config, dtype=native_dtype()) if config.dtype == "auto" else config
     write_json(folder.path / "config.json", asdict(settled))
+
+
+def same_start(folder, start):
+    """The run that this one was begun with. InputError where another one is given."""
+    before = folder.read_made().get("start")
+    if start and os.path.realpath(start) != os.path.realpath(before or ""):
+        hint = "Use --restart to begin anew, or another --run"
+        raise InputError(f"{folder.path}: was begun with --start {before}, not {start}. {hint}")
+    return before
 
 
 def compare(folder, config, content):
@@ -348,23 +373,31 @@ def loading():
     return {"num_workers": 2, "pin_memory": True, "worker_init_fn": leave_signals}
 
 
+# Ctrl-C, a cluster that takes a machine away, a closed terminal, which Windows has not
+END_SIGNALS = [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)]
+
+
 def leave_signals(_):
-    """A worker leaves SIGTERM and Ctrl-C, which reach all, to the process that trains."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """A worker leaves signals to end, which reach all, to the process that trains."""
+    for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def noticing_signals(asked):
-    """In the block Ctrl-C and SIGTERM fill the list `asked`; a second one ends at once."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
+    """In the block Ctrl-C and SIGTERM fill the list `asked`; a second one ends at once.
+
+    Of several processes one that comes some seconds later: torchrun hands signals on to all.
+    """
+    numbers = [number for number in END_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():  # only there it can be asked for
         numbers = []
 
     def ask(number, frame):
-        if asked:
+        now = time.monotonic()
+        if asked and (world_size() == 1 or now > asked[0] + 5):
             raise KeyboardInterrupt
-        asked.append(number)
+        asked.append(now)
 
     before = {number: signal.signal(number, ask) for number in numbers}
     try:

@@ -104,6 +104,8 @@ def check_start(start, config):
     `config` may differ from that run's in what changes no weight's shape or meaning.
     """
     before = settings_of(RunFolder(start).read_config(), "weights")
+    if not (Path(start) / "model.safetensors").exists():
+        raise InputError(f"{start}: has no weights yet. Train it up to its first evaluation")
     for name, new in settings_of(config, "weights").items():
         old = before[name]
         if old != new:

@@ -242,8 +242,11 @@ def test_best_or_last_weights_are_kept(small_data, tmp_path, monkeypatch, keep, 
     assert not RunFolder(tmp_path).load()[3].training
 
 
-def test_the_average_of_the_last_evaluations_also_when_stopped(small_data, tmp_path, monkeypatch):
-    config = replace(CONFIG, keep="average", average_last=3)
+@pytest.mark.parametrize("evaluated", [(4, 6, 8), (4, 6, 7)])
+def test_the_average_of_the_last_evaluations_also_when_stopped(
+    small_data, tmp_path, monkeypatch, evaluated
+):
+    config = replace(CONFIG, steps=evaluated[-1], keep="average", average_last=3)
     states, save = {}, training.save
 
     def note_and_save(parts, state, folder):
@@ -254,10 +257,10 @@ def test_the_average_of_the_last_evaluations_also_when_stopped(small_data, tmp_p
     run_training(small_data, config, tmp_path / "straight")
     weights = read_weights(tmp_path / "straight" / "model.safetensors")
     for name, tensor in weights.items():
-        mean = torch.stack([states[step][name] for step in (4, 6, 8)]).mean(dim=0)
+        mean = torch.stack([states[step][name] for step in evaluated]).mean(dim=0)
         torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        signal_at(patch, signal.SIGTERM, 7)
+        signal_at(patch, signal.SIGTERM, 5)
         run_training(small_data, config, tmp_path / "cut")
     run_training(small_data, config, tmp_path / "cut")
     assert_same_run(tmp_path / "straight", tmp_path / "cut")
@@ -338,6 +341,34 @@ def test_a_second_training_in_the_folder_is_refused(small_data, finished_run):
         run_training(small_data, RunConfig.preset("tiny"), finished_run)
 
 
+def test_who_is_refused_leaves_the_folder_of_a_training_that_is_still_reading(tmp_path):
+    run = tmp_path / "run"
+    with engine_run.only_here(run):
+        for _ in range(2):
+            with pytest.raises(InputError, match="is in use"), engine_run.only_here(run):
+                pass
+        assert (run / "lock").exists()
+    assert not run.exists()  # no run has begun
+
+
+def test_a_run_takes_the_weights_that_it_was_begun_with(small_data, straight, tmp_path):
+    """Also if it was killed before its first checkpoint."""
+    run, other = tmp_path / "run", shutil.copytree(straight, tmp_path / "other")
+    run_training(small_data, replace(CONFIG, steps=2), run, start=straight)
+    expected = read_weights(run / "model.safetensors")
+    for name in ("checkpoint.pt", "model.safetensors", "log.jsonl"):
+        (run / name).unlink()
+    with pytest.raises(InputError, match="was begun with --start .*straight.*, not .*other"):
+        run_training(small_data, replace(CONFIG, steps=2), run, start=other)
+    run_training(small_data, replace(CONFIG, steps=2), run)
+    found = read_weights(run / "model.safetensors")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    (other / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="has no weights yet"):
+        run_training(small_data, CONFIG, tmp_path / "new", start=other)
+    assert not (tmp_path / "new").exists()
+
+
 # beginning anew
 
 
@@ -371,6 +402,25 @@ def test_the_old_run_comes_back_where_a_restart_was_killed(small_data, straight,
     assert contents(run) == before != contents(killed)
     assert [one["step"] for one in run_training(small_data, CONFIG, killed)] == [2, 4, 6, 8]
     assert contents(killed) == before
+
+
+@pytest.mark.parametrize("kept", range(1, 6))
+@pytest.mark.parametrize("there, here", [("", "replacing"), ("returning", "")])
+def test_a_restart_that_was_killed_while_it_moved_files_loses_none(
+    straight, tmp_path, there, here, kept
+):
+    run, before = shutil.copytree(straight, tmp_path / "run"), contents(straight)
+    files = sorted(path.name for path in run.iterdir() if path.name != "lock")
+    if there:
+        (run / there).mkdir()
+        for name in files:
+            (run / name).rename(run / there / name)
+    (run / here).mkdir(exist_ok=True)
+    for name in files[:kept]:
+        (run / there / name).rename(run / here / name)
+    with engine_run.replacing(run, restart=False):
+        pass
+    assert contents(run) == before
 
 
 def test_a_new_run_takes_the_place_of_the_old_one_at_its_first_evaluation(
