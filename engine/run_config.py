@@ -44,11 +44,11 @@ class RunConfig(Config):
         check_language("tgt", self.tgt)
         if self.src == self.tgt:
             raise InputError(f"src and tgt are both {self.src!r}: give two languages")
-        kinds = (self.src_segmentation, self.tgt_segmentation)
-        if self.tie_embeddings == "three-way" and "subwords" in kinds and kinds[0] != kinds[1]:
+        cuts = self.src_segmentation, self.tgt_segmentation
+        if self.tie_embeddings == "three-way" and "subwords" in cuts and cuts[0] != cuts[1]:
             reason = "three-way sharing needs subwords on both sides or on neither"
             raise InputError(f"{reason}: change one segmentation")
-        if "subwords" in kinds and self.max_vocab_size <= SMALLEST_SUBWORDS:
+        if "subwords" in cuts and self.max_vocab_size <= SMALLEST_SUBWORDS:
             wrong = f"max_vocab_size is {self.max_vocab_size}: subwords begin with all 256 bytes"
             raise InputError(f"{wrong}. Give a number above {SMALLEST_SUBWORDS}")
         try:

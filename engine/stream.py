@@ -1,4 +1,4 @@
-"""What the command lines of 15 and 16 read and print: lines as they come, samples and scores."""
+"""Translations of a text, a file or standard input, printed line by line as they come."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-// What export_page.py compares with the course's own classes, as JSON.
+// What page_reference.py compares with the course's own classes, as JSON.
 
 function compared(file, sentences) {
   const model = new Model(file);

@@ -40,7 +40,7 @@ def tensors_of(rows):
 
 @torch.inference_mode()
 def reference_results(translator, sentence):
-    """What must be equal for a sentence: ids, text and numbers, under the names of compare.js."""
+    """What must be equal for a sentence: ids, text and numbers, under page_compare.js's names."""
     model = translator.model
     ids = translator.encode(sentence)
     (written,) = translator.search(torch.tensor([ids]), 1, translator.alpha)

@@ -98,6 +98,15 @@ def test_a_signal_saves_after_its_step(small_data, straight, tmp_path, monkeypat
     assert_same_run(straight, tmp_path)
 
 
+def assert_same_when_cut(data, config, folder, monkeypatch):
+    """A run in `cut` that is stopped in its fifth step ends as the one in `straight`."""
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        signal_at(patch, signal.SIGTERM, 5)
+        run_training(data, config, folder / "cut")
+    run_training(data, config, folder / "cut")
+    assert_same_run(folder / "straight", folder / "cut")
+
+
 def warmed_up(optimizer):
     """The rate in the optimizer and its factor in the schedule, as many programs have it."""
     return LambdaLR(optimizer, lambda step: min(1, (step + 1) / 10))
@@ -123,11 +132,7 @@ def test_another_optimizer_and_schedule_go_on(
 
     monkeypatch.setattr(engine_run, "make_optimizer", make)
     run_training(small_data, CONFIG, tmp_path / "straight")
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
-        signal_at(patch, signal.SIGTERM, 5)
-        run_training(small_data, CONFIG, tmp_path / "cut")
-    run_training(small_data, CONFIG, tmp_path / "cut")
-    assert_same_run(tmp_path / "straight", tmp_path / "cut")
+    assert_same_when_cut(small_data, CONFIG, tmp_path, monkeypatch)
 
 
 def test_what_an_edited_class_keeps_in_a_buffer_is_saved(small_data, tmp_path, monkeypatch):
@@ -146,11 +151,7 @@ def test_what_an_edited_class_keeps_in_a_buffer_is_saved(small_data, tmp_path, m
     monkeypatch.setattr(LayerNorm, "__init__", with_buffer)
     monkeypatch.setattr(LayerNorm, "forward", with_mean)
     run_training(small_data, CONFIG, tmp_path / "straight")
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
-        signal_at(patch, signal.SIGTERM, 5)
-        run_training(small_data, CONFIG, tmp_path / "cut")
-    run_training(small_data, CONFIG, tmp_path / "cut")
-    assert_same_run(tmp_path / "straight", tmp_path / "cut")
+    assert_same_when_cut(small_data, CONFIG, tmp_path, monkeypatch)
     assert RunFolder(tmp_path / "cut").load()[3].encoder.norm.mean != 0
 
 
@@ -259,11 +260,7 @@ def test_the_average_of_the_last_evaluations_also_when_stopped(
     for name, tensor in weights.items():
         mean = torch.stack([states[step][name] for step in evaluated]).mean(dim=0)
         torch.testing.assert_close(tensor, mean, atol=1e-6, rtol=1e-5)
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
-        signal_at(patch, signal.SIGTERM, 5)
-        run_training(small_data, config, tmp_path / "cut")
-    run_training(small_data, config, tmp_path / "cut")
-    assert_same_run(tmp_path / "straight", tmp_path / "cut")
+    assert_same_when_cut(small_data, config, tmp_path, monkeypatch)
 
 
 def test_early_stopping_ends_a_run_for_good(small_data, tmp_path, monkeypatch):

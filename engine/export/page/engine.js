@@ -1,6 +1,6 @@
 // The model of the course once more, in plain JavaScript: what the translating page computes with.
 // Lessons 02 to 10 and 16 say why. A vector is a Float32Array, a sentence a list of vectors.
-// export_page.py compares this file with the course's own classes before it writes a page.
+// tests/test_translating_page.py compares this file with the course's own classes.
 
 const [PAD, UNK, BOS, EOS] = [0, 1, 2, 3];
 const LOOKAHEAD = 5; // tokens that a live hypothesis is given to catch up
@@ -68,7 +68,7 @@ function halves(text) {
 }
 
 class Model {
-  /** `file`: settings, tokens and weights, as export_page.py writes them. */
+  /** `file`: settings, tokens and weights, as page_form.py writes them. */
   constructor(file) {
     Object.assign(this, file.settings, { broken: {}, weights: {}, shapes: {} });
     const numbers = halves(file.weights);
