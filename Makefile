@@ -106,7 +106,7 @@ wheels: .venv/ready  ## fill the folder wheels, from which machines of the same 
 	$(BIN)/python -m pip wheel --quiet --wheel-dir wheels "setuptools>=77" wheel --requirement requirements.txt
 
 ##@ Maintain
-QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box fast_forms importer lessons notebooks pictures run_config stream tidy utils))
+QUICK := $(wildcard tests/test_[01]*.py) $(addprefix tests/test_,$(addsuffix .py,box edited fast_forms importer notebooks pictures run_config stream tidy utils))
 check: .venv/dev  ## style, the quick tests with the lines of plain files that they cover, and what the model in the box was made from
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
