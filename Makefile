@@ -96,7 +96,7 @@ grade: export RAW := $(value ONLY)
 grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all lessons or ONLY="03 04"; FOLDER/notebooks holds a copy's notebooks
 	$(BIN)/python tools/grade.py $(COPIES) $(if $(value ONLY),--only $$RAW)
 
-pages: .venv/dev  ## render all notebooks, as they are, to a small static site: pages/index.html; with solutions by SOLUTIONS=1
+pages: .venv/dev  ## write the course, as it is, as a site in English and Chinese: pages/index.html; with solutions by SOLUTIONS=1
 	$(BIN)/python tools/pages.py $(call flag,SOLUTIONS,--solutions)
 
 chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, in 20 minutes, by EXECUTE=1

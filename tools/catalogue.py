@@ -52,13 +52,7 @@ SCRIPTS = sorted((ROOT / VIEWER).parent.glob("*.js"))
 PAGE_FILES = ("engine/export/page/index.html",
               *(path.relative_to(ROOT).as_posix() for path in SCRIPTS))  # fmt: skip
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
-SITE = (
-    "tools/pages_layout.html.j2",
-    "tools/pages.html.j2",
-    "tools/pages_index.html.j2",
-    "tools/pages_text.py",
-    *PAGE_FILES,
-)
+SITE = ("tools/pages.py", *PAGE_FILES)
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 BLOCK = re.compile(r"(?m)(?:^```[\s\S]*?```|^\$\$[\s\S]*?\$\$|[^\n]|\n(?!\n))+")

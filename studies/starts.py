@@ -1,0 +1,118 @@
+"""Which first weights train best? `small` from eleven starts, whole schedules, measured on dev.
+
+`make starts` trains them and writes studies/starts.json, a row a training; stopped, it goes on from
+the file. All in bfloat16, which every processor computes and new ones fast. One seed finds the best
+starts and rates, three seeds decide; then come the fewest steps at which the best start reaches
+what `make_model`'s former one did after 2,600.
+"""
+
+import math
+from functools import partial
+
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
+import torch
+from torch import nn
+
+from engine import run as training
+from engine.run_config import RunConfig
+from engine.scoring import score
+from notebooks.make_model import make_model
+from notebooks.setup import replace
+from studies.training import DATA, name_of, train_missing
+from utils import ROOT
+
+OUTPUT = ROOT / "studies" / "starts.json"
+STEPS = 1300
+SEEDS = 3
+
+
+def draw(model, tables=None, layers=None):
+    """Draws the embedding tables, or the matrices of the layers, from N(0, std²)."""
+    for module in model.modules():
+        for std, kind in ((tables, nn.Embedding), (layers, nn.Linear)):
+            if std and isinstance(module, kind) and module is not model.generator.projection:
+                nn.init.normal_(module.weight, std=std)
+
+
+def last_matrices(model):
+    """The matrices that write into the residual connections, one a sublayer."""
+    for name, parameter in model.named_parameters():
+        if name.endswith(("output.weight", "outer.weight")):
+            yield parameter
+
+
+def as_gpt2(model):
+    """GPT-2's: the last matrix of each sublayer is divided by the root of the sublayers' number."""
+    draw(model, 0.02, 0.02)
+    for matrix in last_matrices(model):
+        matrix.div_(math.sqrt(2 * len(model.encoder.layers)))
+
+
+def last_zero(model):
+    """All N(0, 0.02²), but nothing is written into the residual connections at first."""
+    draw(model, 0.02, 0.02)
+    for matrix in last_matrices(model):
+        matrix.zero_()
+
+
+def as_pytorch(model):
+    """As nn.Linear and nn.Embedding draw."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding) and module is not model.generator.projection:
+            module.reset_parameters()
+
+
+STARTS = {
+    "as it is": lambda model: None,
+    "all 0.02": partial(draw, tables=0.02, layers=0.02),
+    "all 0.015": partial(draw, tables=0.015, layers=0.015),
+    "all 0.03": partial(draw, tables=0.03, layers=0.03),
+    "GPT-2": as_gpt2,
+    "last zero": last_zero,
+    "layers 0.02": partial(draw, layers=0.02),
+    "tables 0.02": partial(draw, tables=0.02),
+    "all 0.01": partial(draw, tables=0.01, layers=0.01),
+    "PyTorch": as_pytorch,
+}
+
+
+def rows():
+    """What is trained: start, rate, steps, seed."""
+    for start in STARTS:
+        yield dict(start=start, rate=0.0025, steps=STEPS, seed=0)
+    for start, rate in (("all 0.02", 0.0018), ("as it is", 0.0018)):
+        yield dict(start=start, rate=rate, steps=STEPS, seed=0)
+
+
+def make(*arguments, start):
+    """`make_model` with another start."""
+    model = make_model(*arguments)
+    with torch.no_grad():
+        STARTS[start](model)
+    return model
+
+
+def run_row(row, data, runs, config):
+    """Trains and scores once. Returns the row with what is measured."""
+    run = runs / name_of(row)
+    settings = dict(steps=row["steps"], learning_rate=row["rate"], seed=row["seed"])
+    training.make_model = partial(make, start=row["start"])
+    records = training.run_training(data, replace(config, **settings), run)
+    losses = {str(one["step"]): round(one["dev_loss"], 4) for one in records if "dev_loss" in one}
+    scores, _, _ = score(run, data, "dev")
+    dev = {search: [scores[search][name] for name in ("bleu", "chrf")] for search in scores}
+    return row | {"dev_loss": losses} | dev
+
+
+def main():
+    """Trains what is missing; each is written when it is finished."""
+    config = replace(RunConfig.preset("small"), dtype="bfloat16", bleu_sentences=0)
+    run = partial(run_row, data=DATA, runs=ROOT / "runs" / "starts", config=config)
+    train_missing(rows(), run, OUTPUT, "make starts")
+
+
+if __name__ == "__main__":
+    main()
