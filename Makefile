@@ -77,24 +77,29 @@ compile = $(BIN)/python -m compileall -q -j 0 $(BIN)/../lib >/dev/null 2>&1 || t
 	@$(compile)
 	touch .venv/dev
 
+.venv/class: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[class]"
+	touch .venv/class
+
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	touch .venv/bench
 
 # For teachers, and for who works on the course. What stands above is also in a student's copy.
-.PHONY: check model test-device notebook notebooks schedules ablation fuzz versions pages wheels chinese student grade
+.PHONY: check model test-device notebook notebooks schedules ablation fuzz versions pages wheels chinese student assignments grade
 ##@ Teach
 OUT ?= student
-unexport OUT LANGUAGE ONLY
+unexport OUT LANGUAGE
 student: export RAW := $(value OUT)
 student: export RAW_LANGUAGE := $(value LANGUAGE)
-student: $(if $(value LANGUAGE),.venv/dev,.venv/ready)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
+student: $(if $(value LANGUAGE),.venv/dev,.venv/class)  ## write a copy of the project without solutions and outputs to the new folder OUT, its prose in LANGUAGE (zh_CN)
 	$(BIN)/python tools/student.py $(if $(value LANGUAGE),--language "$$RAW_LANGUAGE") -- "$$RAW"
 
-COPIES ?= copies/*/
-grade: export RAW := $(value ONLY)
-grade: .venv/ready  ## run the exercises of the filled copies COPIES, of all lessons or ONLY="03 04"; FOLDER/notebooks holds a copy's notebooks
-	$(BIN)/python tools/grade.py $(COPIES) $(if $(value ONLY),--only $$RAW)
+assignments: .venv/class  ## write the folder class for nbgrader, of all lessons or ONLY="03 04"; students get class/release
+	$(BIN)/python tools/school.py assignments $(ONLY)
+
+grade: .venv/class  ## mark what stands in class/handed_in/NAME, of all lessons or ONLY="03 04", and print the class
+	$(BIN)/python tools/school.py grade $(ONLY)
 
 pages: .venv/dev  ## write the course, as it is, as a site in English and Chinese: pages/index.html; with solutions by SOLUTIONS=1
 	$(BIN)/python tools/pages.py $(call flag,SOLUTIONS,--solutions)

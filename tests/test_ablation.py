@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from conftest import NOTEBOOKS, TINY, logits_of, random_batch
-from grading import exercises
+from exercises import exercises
 
 from engine import run as engine_run
 from engine.files import read_json

@@ -15,8 +15,8 @@ import ipywidgets
 import nbformat
 import pytest
 from conftest import NOTEBOOKS, ROOT, find_browser, free_port
-from copies import tracked_files
 from playwright.sync_api import expect, sync_playwright
+from student import tracked_files
 
 from notebooks.support.viewer import installed_font
 

@@ -4,17 +4,13 @@ import ast
 import json
 import re
 import shutil
-from functools import partial
 from types import SimpleNamespace
 
 import autocorrect_py
 import catalogue
 import catalogue_code
-import grade
-import grading
 import nbformat
 import pytest
-import student
 import translated_copy
 from catalogue import number_patterns
 from conftest import NOTEBOOKS, ROOT, run_python
@@ -340,37 +336,6 @@ def test_what_a_stopped_call_has_written_is_no_edit(chinese, tmp_path):
         translated_copy.write("zh_CN", tmp_path)
 
 
-def test_a_students_copy_in_chinese_is_graded(tmp_path, capsys):
-    copy = tmp_path / "ming"
-    student.write_copy(copy, partial(catalogue.in_language, "zh_CN"))
-    readme = (copy / "README.md").read_text(encoding="utf-8")
-    assert re.search("[\u4e00-\u9fff]{5}", readme) and "README.zh.md" not in readme
-    for path in sorted((copy / "notebooks").glob("[0-9]*.ipynb")):
-        assert "参考答案</summary>" not in path.read_text(encoding="utf-8"), path.name
-        if path.stem != "05_layer_norm":
-            path.unlink()
-    exercise = grading.exercises(ROOT / "notebooks" / "05_layer_norm.ipynb")[0]
-    path = copy / "notebooks" / "05_layer_norm.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    first, second = grading.tagged(notebook.cells, "exercise")
-    grade.main([str(copy), "--only", "05"])
-    assert "2 not filled yet" in capsys.readouterr().out  # its docstrings are Chinese
-    first.source = exercise.solution
-    second.source = second.source.replace("raise NotImplementedError", "return 7")
-    nbformat.write(notebook, path)
-    grade.main([str(copy), "--only", "05"])
-    message = capsys.readouterr().out
-    assert re.search(r"05_layer_norm.*1.*right", message), message
-    assert re.search(r"05_layer_norm.*2.*not yet.*[\u4e00-\u9fff]{4}", message), message
-
-
-def test_a_copy_says_how_many_blocks_stay_english(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(student, "write_copy", lambda *_: None)
-    monkeypatch.setattr(catalogue, "check", lambda _: ([], ["05_layer_norm: A: not translated"]))
-    assert student.main([str(tmp_path / "x"), "--language", "zh_CN"]) == 0
-    assert "1 blocks stay English, as 05_layer_norm" in capsys.readouterr().err
-
-
 def test_a_solution_that_is_not_translated_begins_as_one():
     text = "<details><summary>Solution</summary>\n\nSome words.\n\n</details>"
     shown = catalogue.translated(text, {})
@@ -395,6 +360,3 @@ def test_a_copy_is_written_into_the_home_folder_that_is_named(monkeypatch, tmp_p
     monkeypatch.setattr(translated_copy, "write", lambda language, out: [])
     assert translated_copy.main(["--out", "~/course"]) == 0
     assert capsys.readouterr().out.startswith(f"{tmp_path}/course: ")
-    (tmp_path / "ming" / "notebooks").mkdir(parents=True)
-    options = grade.read_options(["~/ming", "--out", "~/grades.csv"])
-    assert options.folders == [tmp_path / "ming"] and options.out == tmp_path / "grades.csv"

@@ -5,13 +5,9 @@ And a typical wrong answer is refused with a hint.
 
 import ast
 
-import grading
-import nbformat
 import pytest
-import verdicts
-from grading import NOTEBOOKS, exercises
-
-import utils
+from conftest import NOTEBOOKS
+from exercises import exercises, namespace, verdict
 
 # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
 WRONG = {
@@ -206,14 +202,12 @@ def read_exercise(key):
     """The key, what runs before the exercise, and its hole, check and solution."""
     notebook, number = key
     path = NOTEBOOKS[int(notebook)]
-    cells = grading.other_cells(nbformat.read(path, as_version=4).cells)
-    names = verdicts.namespace(path.stem[3:], cells + [one.check for one in exercises(path)])
-    return key, names, exercises(path)[number - 1]
+    return key, namespace(path), exercises(path)[number - 1]
 
 
 def answer(names, code, check, capsys):
     """What the check prints about this code."""
-    verdicts.verdict(names, code, check, utils.check)
+    verdict(names, code, check)
     return capsys.readouterr().out.strip()
 
 

@@ -21,7 +21,9 @@ def test_a_widget_leaves_its_picture_or_nothing():
     notebook.metadata |= {"widgets": {"state": {}}, "kernelspec": kernel}
     folded = {"source_hidden": True}
     times = {"iopub.status.busy": "now"}
-    notebook.cells[0].metadata |= {"tags": tags, "jupyter": folded, "execution": times}
+    kept = {"tags": tags, "jupyter": folded, "jp-MarkdownHeadingCollapsed": True}
+    kept |= {"nbgrader": {"grade_id": "check-1"}, "mystnb": {"image": {"alt": "a curve"}}}
+    notebook.cells[0].metadata |= kept | {"execution": times}
     cleaned = tidied(notebook)
     nbformat.validate(cleaned)
     [cell] = cleaned.cells
@@ -31,7 +33,7 @@ def test_a_widget_leaves_its_picture_or_nothing():
     warning = new_notebook(cells=[new_code_cell("1", outputs=[warned])])
     assert tidied(warning).cells[0].outputs == [warned]
     assert list(cleaned.metadata) == ["kernelspec"]
-    assert cell.metadata == {"tags": tags, "jupyter": folded}
+    assert cell.metadata == kept
 
 
 def test_the_tables_say_what_the_notebooks_say_of_themselves():

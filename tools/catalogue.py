@@ -23,7 +23,7 @@ import nbformat
 import polib
 from catalogue_code import code_messages, translated_code
 from catalogue_faults import faults
-from copies import CHANGES, as_notebook, changed
+from student import CHANGES, HOW_TO_WORK, changed
 
 from engine.errors import InputError, run_command
 from engine.files import read_json, write_whole
@@ -73,7 +73,7 @@ def is_message(block):
 def sources():
     """{name of a catalogue: the path of its source from the root}: notebooks, then pages."""
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    names = [path.relative_to(ROOT).as_posix() for path in notebooks] + [*PAGES, UTILS]
+    names = [path.relative_to(ROOT).as_posix() for path in notebooks] + [*PAGES, HOW_TO_WORK, UTILS]
     return {catalogue_of(name): name for name in names} | {"site": SITE[0]}
 
 
@@ -89,7 +89,7 @@ def texts(name, text):
         return [code_messages(text)]
     if name.endswith(".md"):
         return [filter(is_message, blocks(text))]
-    cells = as_notebook(name, text).cells
+    cells = nbformat.reads(text, as_version=4).cells
     return [
         code_messages(cell.source)
         if cell.cell_type == "code"
@@ -114,7 +114,7 @@ def messages(name):
                 numbers = positions.setdefault(block, [])
                 numbers += [number] if number not in numbers else []
     if name.endswith(".ipynb"):
-        for one in pictured(as_notebook(name, text)):
+        for one in pictured(nbformat.reads(text, as_version=4)):
             positions.setdefault(one, [])
     return positions
 
@@ -170,7 +170,7 @@ def picture_words(language):
     patterns = number_patterns(labels(), translations(language, "site"))
     for name, source in sources().items():
         if source.endswith(".ipynb"):
-            texts = pictured(as_notebook(source, (ROOT / source).read_text(encoding="utf-8")))
+            texts = pictured(nbformat.read(ROOT / source, as_version=4))
             patterns |= number_patterns(texts, translations(language, name))
     return patterns
 
@@ -280,7 +280,7 @@ def in_language(language, name, text):
     if name.endswith(".md"):
         return translated(text, words) + "\n"
     verdicts = translations(language, catalogue_of(UTILS))
-    notebook = as_notebook(name, text)
+    notebook = nbformat.reads(text, as_version=4)
     notebook.metadata["language"] = language
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -14,8 +14,6 @@ import textwrap
 import tokenize
 from typing import NamedTuple
 
-from verdicts import names_in
-
 WORDS = re.compile(r"(?<!\w)[a-z]{2,}(?!\w)|Exercise \d")  # no names, no shapes
 ORDERS = re.compile(r"#\s*(\||noqa|fmt:|isort:|type:|%%)")  # comments that tools read
 WIDTH = 100  # columns of a line of comments; a Chinese character takes two
@@ -170,6 +168,12 @@ def wrapped(text, width):
             lines.append("")
         lines[-1] += part
     return [line.rstrip() for line in lines]
+
+
+def names_in(node, context):
+    """The names that a node reads (ast.Load) or gives a value (ast.Store)."""
+    parts = ast.walk(node)
+    return {part.id for part in parts if isinstance(part, ast.Name) and type(part.ctx) is context}
 
 
 def code_messages(source):

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import nbformat
 from catalogue import PAGES, VIEWER, in_language, translations
+from student import FOLDED
 from translated_copy import cells_of
 
 from engine.errors import InputError, run_command
@@ -29,7 +30,6 @@ OUT = ROOT / "pages"
 EXECUTED = ROOT / "chinese"  # as `make chinese EXECUTE=1` leaves it
 SITE = ROOT / "tools" / "site"
 LESSONS = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/[0-9]*.ipynb")]
-FOLDED = "<details><summary>"  # how a solution's cell begins
 LIVE = re.compile(r"`translator/index\.html#([^`]+)`")
 OTHER_FILE = re.compile(r"(?<!!)\[([^]\n]*)\]\((?!https?:|#|[^)]*\.(?:md|ipynb)[)#])[^)\s]*\)")
 TO_OTHER_LANGUAGE = re.compile(r"(?m)^\[[^]]*\]\(README[.\w]*\)\n\n")

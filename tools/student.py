@@ -1,54 +1,64 @@
-"""Writes a student's copy of the course: `python tools/student.py [OUT]`.
+"""Writes a student's copy of the course: `python tools/student.py [OUT] [--language zh_CN]`.
 
-OUT is a new folder, `student` if none is named. It holds all files that Git tracks, as they are in
-this checkout, but
-- the notebooks have no solutions and no outputs (their code is the same, byte for byte);
-- what is the teacher's or the project's is left out: `tools`, `.ci`, two pages, and the tests of
-  solutions, of committed outputs, of the site and of this command. The other tests stay, for a
-  student who edits a class; they hold no solution;
-- the Makefile and the README promise nothing that is missing, and the README says how to work in a
-  copy.
+OUT, a new folder, holds all files that Git tracks, with the notebooks that nbgrader releases, and
+without what holds solutions or is the teacher's.
 """
 
 import argparse
-import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
-import nbformat
-from copies import OTHER_TEXT, ROOT, as_notebook, changed, tracked_files
-from grading import FOLDED, tagged
-
-from engine.errors import end_at_signals, run_command
+from engine.errors import InputError, end_at_signals, run_command
 from engine.files import at_home
-from engine.plain_text import InputError
+from utils import ROOT
+
+FOLDED = "<details><summary>"  # how a solution's cell begins
+LEFT_OUT = (
+    ".ci/",
+    ".pre-commit-config.yaml",
+    "CONTRIBUTING.md",
+    "tools/",
+    "translations/",
+    "README.zh.md",
+    "notebooks/README.md",
+    "studies/ablation.py",
+    "studies/variants.py",
+    "studies/schedules.py",
+    "tests/exercises.py",
+    *(f"tests/test_{name}.py" for name in ("ablation", "box", "browser", "catalogue", "exercises",
+      "notebooks", "pages", "school", "studies", "tidy")),
+)  # fmt: skip
+TEXTS = (".ipynb", ".md", ".js", "Makefile", "utils.py", "words.json")  # may be in a language
+HOW_TO_WORK = "tools/student.md"  # the copy's README begins with it
+CHANGES = {  # file: [(what is there, what the copy has instead)]
+    "Makefile": [
+        (r"^(test: .*## ).*", r"\1run the tests"),
+        (r"^STARTED .*\n", ""),
+        (r"^\t.*run_tests\.py\n", "\t$(BIN)/python -m pytest tests/\n"),
+        (r"^# For teachers\b(.|\n)*", ""),
+    ],
+    "README.md": [(r"^\[中文\].*\n\n", ""), (r"^## For teachers\n(.|\n)*?(?=^## |\Z)", "")],
+}
 
 
-def without_solutions(name, text):
-    """A notebook's text without solutions, outputs and what the last run has left behind."""
-    notebook = as_notebook(name, text)
-    cells = [cell for cell in notebook.cells if not cell.source.startswith(FOLDED)]
-    holes = tagged(cells, "exercise")
-    if len(notebook.cells) - len(cells) != len(holes):
-        raise InputError(
-            f"{name}: a folded solution is wanted for each of its {len(holes)} exercises"
-        )
-    for number, hole in enumerate(holes, start=1):
-        if "raise NotImplementedError" not in hole.source:
-            raise InputError(
-                f"{name}, exercise {number}: it is filled. Put `raise NotImplementedError` back"
-            )
-    for cell in cells:
-        metadata_keys = ("tags", "jupyter")  # the latter says what is folded
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key in metadata_keys}
-        if cell.cell_type == "code":
-            cell.outputs = []
-            cell.execution_count = None
-    notebook.cells = cells
-    return nbformat.writes(notebook) + "\n"
+def tracked_files(left_out=()):
+    """The files of this checkout that Git tracks but for those left out, from its root."""
+    command = ["git", "-C", ROOT, "ls-files", "-z"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    if done.returncode:
+        raise InputError(f"{ROOT} is no Git checkout of the project: {done.stderr.strip()}")
+    return [name for name in done.stdout.split("\0") if name and not name.startswith(left_out)]
+
+
+def changed(name, text):
+    """The text of a file as a copy has it, in English."""
+    for pattern, replacement in CHANGES.get(name, []):
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
 
 
 def write_copy(out, in_language=lambda name, text: text):
@@ -56,29 +66,31 @@ def write_copy(out, in_language=lambda name, text: text):
 
     `in_language` gives the text of a file in the copy's language.
     """
-    if os.path.lexists(out):
-        raise InputError(
-            f"{out} exists already, and was not changed. Name another folder, or remove it"
-        )
-    names = tracked_files()
+    from school import LESSONS, release
+
+    if out.exists():
+        raise InputError(f"{out} exists already. Name another folder, or remove it")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{out.name}.", dir=out.parent) as temporary:
-        copy = Path(temporary) / "copy"
-        for name in names:
-            path = copy / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, path)
-            if name.endswith(OTHER_TEXT):
-                text = changed(name, path.read_text(encoding="utf-8-sig"))
-                text = without_solutions(name, text) if name.endswith(".ipynb") else text
-                path.write_text(in_language(name, text), encoding="utf-8", newline="\n")
+        folder, copy = Path(temporary) / "class", Path(temporary) / "copy"
+        release(LESSONS.values(), folder)
+        released = {f"notebooks/{path.name}": path for path in folder.glob("release/*/*.ipynb")}
+        for name in tracked_files(LEFT_OUT):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)  # with its rights
+            if name.endswith(TEXTS):
+                text = released.get(name, ROOT / name).read_text(encoding="utf-8")
+                text = in_language(name, changed(name, text))
+                (copy / name).write_text(text, encoding="utf-8", newline="\n")
+        how = in_language(HOW_TO_WORK, (ROOT / HOW_TO_WORK).read_text(encoding="utf-8"))
+        readme = copy / "README.md"
+        readme.write_text(f"{how}\n{readme.read_text('utf-8')}", encoding="utf-8", newline="\n")
         copy.rename(out)
 
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    purpose = "Writes a student's copy of the course, without solutions and outputs."
-    parser = argparse.ArgumentParser("student.py", description=purpose)
+    parser = argparse.ArgumentParser("student.py", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("out", nargs="?", type=Path, default="student", help="new folder; student")
     languages = sorted(path.parent.name for path in ROOT.glob("translations/*/terms.json"))
     meaning = "of its prose, as zh_CN; if not given, English"
@@ -86,13 +98,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     out = at_home(options.out)
     if options.language:
-        from catalogue import check, in_language  # which needs polib
+        import catalogue  # which needs polib
 
-        write_copy(out, partial(in_language, options.language))
-        _, missing = check(options.language)
-        if missing:
-            begin = f"student.py: {len(missing)} blocks stay English, as {missing[0]}"
-            print(f"{begin}. Look into translations/{options.language}", file=sys.stderr)
+        write_copy(out, lambda name, text: catalogue.in_language(options.language, name, text))
     else:
         write_copy(out)
     print(f"written: {out}. Its README.md says how to begin")

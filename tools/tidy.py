@@ -34,8 +34,10 @@ def tidied(notebook):
     """The notebook as it is to be saved."""
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     fields = {"kernelspec", "language_info", "language"}
-    # of a cell its tags stay, and whether it is folded, but not when it ran
-    metadata_keys = {"tags", ("jupyter", "source_hidden")}
+    # what readers, the site and nbgrader use stays, but not when a cell ran
+    metadata_keys = {
+        "tags", ("jupyter", "source_hidden"), "jp-MarkdownHeadingCollapsed", "mystnb", "nbgrader"
+    }  # fmt: skip
     clear = ClearMetadataPreprocessor(
         enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask=metadata_keys
     )

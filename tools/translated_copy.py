@@ -18,7 +18,7 @@ from pathlib import Path
 
 import nbformat
 from catalogue import ROOT, in_language, languages
-from copies import LEFT_OUT, OTHER_TEXT, changed, tracked_files
+from student import LEFT_OUT, TEXTS, changed, tracked_files
 from tidy import tidied
 
 from engine.errors import InputError, run_command
@@ -79,7 +79,7 @@ def cells_of(notebook):
 def content_of(language, name):
     """The bytes of a file as a copy has it."""
     content = (ROOT / name).read_bytes()
-    if not name.endswith(OTHER_TEXT):
+    if not name.endswith(TEXTS):
         return content
     text = content.decode()
     if name == "Makefile":
