@@ -23,7 +23,7 @@ import nbformat
 import polib
 from catalogue_code import code_messages, translated_code
 from catalogue_faults import faults
-from student import CHANGES, HOW_TO_WORK, changed
+from student import HOW_TO_WORK
 
 from engine.errors import InputError, run_command
 from engine.files import read_json, write_whole
@@ -101,18 +101,16 @@ def texts(name, text):
 def messages(name):
     """{block: the numbers of the texts it stands in} of a file, in their order.
 
-    What students' copies have instead comes behind them, and the texts of pictures last.
+    The texts of pictures come last.
     """
     if name == SITE[0]:
         return {one: [] for one in own_words(SITE) + labels()}
     text = (ROOT / name).read_text(encoding="utf-8")
-    versions = [text, changed(name, text)] if name in CHANGES else [text]
     positions = {}
-    for version in versions:
-        for number, part in enumerate(texts(name, version)):
-            for block in part:
-                numbers = positions.setdefault(block, [])
-                numbers += [number] if number not in numbers else []
+    for number, part in enumerate(texts(name, text)):
+        for block in part:
+            numbers = positions.setdefault(block, [])
+            numbers += [number] if number not in numbers else []
     if name.endswith(".ipynb"):
         for one in pictured(nbformat.reads(text, as_version=4)):
             positions.setdefault(one, [])

@@ -168,6 +168,8 @@ def grade(lessons):
     if missing := [path for path in lessons if not (CLASS / "release" / path.name[:2]).exists()]:
         release(missing)
     found, wrong = collect(lessons)
+    # two notebooks share the processors
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(mark, CLASS, *one): one for one in found}
         for future in tqdm(as_completed(futures), "notebooks", len(found), disable=None):
