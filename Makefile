@@ -45,7 +45,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	test -e "$$RAW_DATA/prepared/settings.json" || $(BIN)/python prepare.py --data "$$RAW_DATA" --config base --out "$$RAW_DATA/prepared"
 	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA/prepared" --run "$${RAW_RUN:-runs/large}"
 
-.PHONY: verbs first-words sentences
+.PHONY: verbs first-words sentences starts
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
 	$(BIN)/python -m studies.verbs
 
@@ -54,6 +54,9 @@ first-words: .venv/ready  ## train `small` with and without the phrases, in smal
 
 sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
 	$(BIN)/python -m studies.sentences
+
+starts: .venv/ready  ## train `small` from other first weights, three hours on 2 cores: studies/starts.json
+	$(BIN)/python -m studies.starts
 
 ##@ Measure
 test: .venv/dev  ## check style, run the tests, re-run all notebooks and compare their outputs
@@ -141,7 +144,7 @@ test-device: .venv/dev  ## run tests and notebooks on a simulated accelerator, o
 
 fuzz: .venv/dev  ## texts of all scripts to tokens and back, and operations of the page, many of them
 	$(BIN)/python -m pytest -q --hypothesis-profile=fuzz tests/test_01_data_preparation.py tests/test_export.py -k "any_text or joined or every_sign"
-	DRAWS=100 $(BIN)/python -m pytest -q tests/test_translating_page.py -k lessons
+	DRAWS=100 $(BIN)/python -m pytest -q tests/test_page_engine.py -k lessons
 
 RESOLUTION ?= lowest-direct
 versions: .venv/dev  ## the tests on the lowest versions that pyproject.toml allows, or on the newest: RESOLUTION=highest

@@ -61,8 +61,22 @@ def last_zero(model):
 def as_pytorch(model):
     """As nn.Linear and nn.Embedding draw."""
     for module in model.modules():
-        if isinstance(module, nn.Linear | nn.Embedding) and module is not model.generator.projection:
+        if (
+            isinstance(module, nn.Linear | nn.Embedding)
+            and module is not model.generator.projection
+        ):
             module.reset_parameters()
+
+
+def scale_positions(model, factor):
+    """As it is, but with larger positions, so that words are as small beside them as with 0.02."""
+    model.positions.table.mul_(factor)
+
+
+def scale_logits(model, factor):
+    """All N(0, 0.02²), but with the logits of larger tables."""
+    draw(model, 0.02, 0.02)
+    model.generator.register_forward_hook(lambda module, inputs, logits: factor * logits)
 
 
 STARTS = {
@@ -78,20 +92,37 @@ STARTS = {
     "PyTorch": as_pytorch,
 }
 
+DECIDED = ["all 0.02", "all 0.03", "as it is"]  # with three seeds
+LONGER = [1600, 2600]
+# one property of the other start each: how large positions are beside words, and logits at first
+REASONS = {
+    "as it is, positions × 3": partial(scale_positions, factor=3),
+    "all 0.02, logits × 3": partial(scale_logits, factor=3),
+}
+
 
 def rows():
     """What is trained: start, rate, steps, seed."""
-    for start in STARTS:
-        yield dict(start=start, rate=0.0025, steps=STEPS, seed=0)
-    for start, rate in (("all 0.02", 0.0018), ("as it is", 0.0018)):
-        yield dict(start=start, rate=rate, steps=STEPS, seed=0)
+
+    def row(start, rate=0.0025, steps=STEPS, seed=0):
+        return dict(start=start, rate=rate, steps=steps, seed=seed)
+
+    yield from map(row, STARTS)
+    yield from (row(start, rate=0.0018) for start in ("all 0.02", "as it is"))
+    yield from (row(start, seed=seed) for seed in (1, 2) for start in DECIDED)
+    # why: the start of one with the step of the other, by the size of its weights
+    yield from (row("all 0.02", rate=0.0008), row("as it is", rate=0.0078))
+    yield from map(row, REASONS)
+    yield from (
+        row("all 0.02", steps=steps, seed=seed) for steps in LONGER for seed in range(SEEDS)
+    )
 
 
 def make(*arguments, start):
     """`make_model` with another start."""
     model = make_model(*arguments)
     with torch.no_grad():
-        STARTS[start](model)
+        (STARTS | REASONS)[start](model)
     return model
 
 
