@@ -16,8 +16,6 @@ FOLDER = Path(__file__).resolve().parent
 EXPORT = "#| export"
 # however it is spelt: with a bar in any line, without one in the first
 MARK = re.compile(r"^\s*#\s*\|\s*export.*$|\A\s*#\s*exports?\s*$", re.MULTILINE | re.IGNORECASE)
-# a line that is IPython's and not Python's: ``%time f()``, ``f?``
-MAGIC = re.compile(r"[%!?]|[\w.]+\?{1,2}$|[\w, ]+= ?[%!]")
 
 
 class NotebookError(ImportError):
@@ -30,27 +28,19 @@ def export_cells(path):
     Raises NotebookError, naming the notebook, when the file is not a notebook, and the cell, when
     the mark is not its first line or is spelt otherwise.
     """
-    take = "Take a whole copy of it"
     try:
         cells = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
         sources = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    except OSError as error:
-        raise NotebookError(f"{path.name} cannot be read ({error.strerror}). {take}") from None
     except (ValueError, LookupError, TypeError) as error:
-        hint = f"Is it cut short, or does it hold the marks of a merge? {take}"
+        hint = "Is it cut short, or does it hold the marks of a merge?"
         raise NotebookError(f"{path.name} is not a notebook ({error}). {hint}") from None
     exported = []
     for number, (kind, text) in enumerate(sources):
-        where = f"{path.name}, cell {number}"
-        marked = text.partition("\n")[0].rstrip() == EXPORT
-        if marked and kind != "code":
-            hint = "In JupyterLab select it and press Y"
-            raise NotebookError(f"{where}: begins with {EXPORT!r}, and is no code cell. {hint}")
-        if marked:
+        if kind == "code" and text.partition("\n")[0].rstrip() == EXPORT:
             exported.append((number, text))
         elif kind == "code" and MARK.search(text):
             hint = f"The cell must begin with {EXPORT!r}"
-            raise NotebookError(f"{where}: its mark is no first line, or spelt otherwise. {hint}")
+            raise NotebookError(f"{path.name}, cell {number}: its mark is spelt otherwise. {hint}")
     return exported
 
 
@@ -64,11 +54,9 @@ def explain_syntax_error(error, path, cells):
         line -= length
     rows = [*text.split("\n"), ""]
     title = next(filter(str.strip, rows[1:]), "")
-    hint = error.msg
-    if MAGIC.match(rows[line - 1].strip()):
-        hint = f"{error.msg}; a magic or shell command cannot stand in an export cell"
     where = f"{path.name}, cell {number} ({title!r}), line {line} of the cell"
-    return SyntaxError(f"{hint}: {where}", (str(path), error.lineno, error.offset, rows[line - 1]))
+    place = str(path), error.lineno, error.offset, rows[line - 1]
+    return SyntaxError(f"{error.msg}: {where}", place)
 
 
 class NotebookLoader(importlib.abc.ExecutionLoader):
@@ -101,9 +89,6 @@ class NotebookLoader(importlib.abc.ExecutionLoader):
             raise explain_syntax_error(error, self.path, export_cells(self.path)) from None
 
 
-PROGRAMS = {"training": "train.py", "translation": "translate.py"}  # instead of `python -m`
-
-
 class NotebookFinder(importlib.abc.MetaPathFinder):
     """Finds ``notebooks.NAME`` in the file ``NN_NAME.ipynb`` of this folder."""
 
@@ -111,19 +96,10 @@ class NotebookFinder(importlib.abc.MetaPathFinder):
         package, _, name = fullname.rpartition(".")
         if package != __name__ or name.startswith("__"):
             return None
-        if sys.argv[:1] == ["-m"] and name in PROGRAMS:  # Python looks for what to run
-            print(f"Type instead: python {PROGRAMS[name]} ...", file=sys.stderr)
-            raise SystemExit(2)
-        matches = sorted(FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"))
-        if len(matches) == 1:
-            return importlib.util.spec_from_file_location(
-                fullname, matches[0], loader=NotebookLoader(matches[0])
-            )
-        names = ", ".join(file.name for file in matches) or "none"
-        raise NotebookError(
-            f"'{fullname}' needs exactly one notebook NN_{name}.ipynb in {FOLDER}; found: {names}",
-            name=fullname,
-        )
+        for file in FOLDER.glob(f"[0-9][0-9]_{name}.ipynb"):
+            loader = NotebookLoader(file)
+            return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+        return None  # Python says that there is no such module
 
 
 sys.meta_path.append(NotebookFinder())

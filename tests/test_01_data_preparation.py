@@ -18,7 +18,7 @@ from engine.errors import InputError
 from engine.model_files import load_tokenizer, save_tokenizer, tokenizer_content
 from engine.plain_text import join_words, one_line
 from engine.run_config import RunConfig
-from engine.translator import tell_other_spaces, text_of
+from engine.translator import text_of
 from notebooks.data_preparation import (
     BOS,
     EOS,
@@ -118,23 +118,6 @@ def test_other_languages_keep_their_spaces(text):
     assert join_words(WordSegmenter("de").segment(text), "de") == text
 
 
-def test_texts_that_words_cannot_write_are_told(capsys):
-    tokenizer = Tokenizer(WordSegmenter("de"), Vocabulary(["AT"]))
-    tell_other_spaces(tokenizer, ["Ein Haus.", "a[1] ist da.", "Es sind 5 % davon."])
-    printed = capsys.readouterr().err
-    assert "2 of 3 target texts" in printed and "as 'a [1] ist da.' for 'a[1] ist da.'" in printed
-    tell_other_spaces(tokenizer, ["Ein Haus."])
-    tell_other_spaces(Tokenizer(CharacterSegmenter(), Vocabulary(["AT"])), ["a[1] ist da."])
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("part", ["_", "a1.1", "x.1"])
-def test_a_long_row_of_signs_takes_no_long_time(part):
-    """Each of them might begin an address."""
-    text = part * (200_000 // len(part))
-    assert "".join(WordSegmenter("en").segment(text)) == text  # minutes, if squared
-
-
 def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     assert one_line("Good morn\u00ading, vi\u2060olin.") == "Good morning, violin."
     assert one_line("I don’t: ‘Dogs’ food’, l’été.") == "I don't: ‘Dogs’ food’, l'été."
@@ -146,12 +129,6 @@ def test_signs_that_nobody_sees_are_dropped_and_marks_have_an_end():
     )
     assert one_line("می\u200cخواهم 👩\u200d🎓") == "می\u200cخواهم 👩\u200d🎓"
     assert len(one_line("a" + "\u0300\u0316" * 100_000)) < 40  # NFC alone takes minutes
-
-
-@given(text=st.text("eÅ\u212b\u0301\u200c\u200d\u00ad\u2011’ \x01", max_size=12))
-def test_a_text_that_is_one_line_stays_as_it_is(text):
-    once = one_line(text)
-    assert one_line(once) == once
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
@@ -180,11 +157,6 @@ def test_a_split_may_come_in_parts_with_windows_line_ends_and_a_mark_at_the_star
     assert read_split(tmp_path, "train", CONFIG) == PAIRS
 
 
-def test_swap_reverses_the_columns(tmp_path):
-    write_tsv(tmp_path, "一。\tOne.\n二！\tTwo!\n")
-    assert read_split(tmp_path, "train", replace(CONFIG, target_first=True)) == PAIRS
-
-
 def test_unusual_separators_and_control_characters_become_spaces(tmp_path):
     write_tsv(tmp_path, "One\u2028two\x0bthree \r \x1b[31m.\t\u3000一。\x01\r\n")
     assert read_split(tmp_path, "train", CONFIG) == [("One two three [31m.", "一。")]
@@ -194,34 +166,6 @@ def test_rows_without_two_texts_are_skipped_and_reported(tmp_path, capsys):
     write_tsv(tmp_path, "One.\t一。\nno tab\n\t二\nTwo!\t二！\nempty\t \n" + 2 * "more\t多\n")
     assert read_split(tmp_path, "train", CONFIG) == [*PAIRS, ("more", "多"), ("more", "多")]
     assert "skipped 3 of 7 lines without two texts (lines 2, 3, 5)" in capsys.readouterr().err
-
-
-def test_cells_that_a_spreadsheet_has_quoted_are_told(tmp_path, capsys):
-    for text, told in (('"Time flies, ""ok""."', True), ('"Yes," he said, "no"', False)):
-        write_tsv(tmp_path, f"{text}\t好\nOne.\t一\n")
-        read_split(tmp_path, "train", CONFIG)
-        assert ("some perhaps by a spreadsheet" in capsys.readouterr().err) == told
-
-
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "train.tsv: the file is empty"),
-        (b"no tab\n\n", "train.tsv: no line holds a pair"),
-        (b"One.\t\xe4\xb8\x80\nTwo\xff.\t2\n", "train.tsv, line 2, byte 4: not UTF-8"),
-    ],
-)
-def test_bad_files_are_named(tmp_path, content, message):
-    (tmp_path / "train.tsv").write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        read_split(tmp_path, "train", CONFIG)
-
-
-def test_bad_folders_are_named(tmp_path):
-    with pytest.raises(InputError, match="no such folder"):
-        read_split(tmp_path / "nowhere", "train", CONFIG)
-    with pytest.raises(InputError, match="holds no train.tsv"):
-        read_split(tmp_path, "train", CONFIG)
 
 
 # segmenters and vocabulary
@@ -429,12 +373,6 @@ def test_loading_leaves_the_random_state_alone(corpus):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_a_vocabulary_without_tokens_is_named(tmp_path):
-    (tmp_path / "vocabulary.src.json").write_text('{"segmenter": "WordSegmenter"}')
-    with pytest.raises(InputError, match="vocabulary.src.json"):
-        load_tokenizer(tmp_path / "vocabulary.src.json")
-
-
 def test_an_epoch_has_few_shapes():
     """Each new shape costs time and memory: lengths are rounded up, and no token is lost."""
     lengths = np.random.default_rng(0).integers(2, 41, (3000, 2))
@@ -449,26 +387,3 @@ def test_an_epoch_has_few_shapes():
     assert tokens == lengths[:, 1].sum()
     plain = {(len(rows), *lengths[rows].max(axis=0)) for rows in TokenBatchSampler(lengths, 1024)}
     assert len(shapes) < 0.7 * len(plain)
-
-
-def test_a_batch_is_pinned_as_a_whole(monkeypatch):
-    """By the DataLoader itself; a stand-in for PyTorch's method, which wants a GPU."""
-    pinned = []
-
-    def pin(ids, *_):
-        pinned.append(ids)
-        return ids.clone()
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    batch = Batch.collate([([5, EOS], [BOS, 6, EOS])])
-    copy = torch.utils.data._utils.pin_memory.pin_memory(batch)
-    assert type(copy) is Batch
-    assert len(pinned) == 5
-    for tensor, other in zip(batch, copy):
-        assert tensor is not other
-        assert torch.equal(tensor, other)
-
-
-def test_lines_may_end_with_a_carriage_return_only(tmp_path):
-    write_tsv(tmp_path, "One.\t一。\rTwo!\t二！\r")
-    assert read_split(tmp_path, "train", CONFIG) == PAIRS

@@ -63,17 +63,6 @@ def test_out_of_memory_is_one_line_that_says_what_to_lower(
     assert re.match(message, lines[0])
 
 
-def test_other_errors_keep_their_traceback(small_data, tmp_path, monkeypatch):
-    """This one speaks of memory, too."""
-
-    def mistake(*_):
-        return torch.ones(1).expand(3).add_(1)
-
-    monkeypatch.setattr(BatchLoss, "forward", mistake)
-    with pytest.raises(RuntimeError, match="memory location"):
-        train.main(["--data", str(small_data), "--config", "tiny", "--run", str(tmp_path)])
-
-
 def test_bleu_of_a_real_search_is_logged(small_data, tmp_path):
     config = replace(TINY, steps=20, eval_steps=10, bleu_sentences=7, keep="last")
     records = run_training(small_data, config, tmp_path)

@@ -9,7 +9,6 @@ from conftest import NOTEBOOKS, TINY, logits_of, random_batch
 from exercises import exercises
 
 from engine import run as engine_run
-from engine.files import read_json
 from notebooks import make_model
 from notebooks.data_preparation import BOS, EOS, Batch
 from notebooks.label_smoothing import LabelSmoothing
@@ -99,16 +98,6 @@ def test_a_run_starts_from_other_weights(name):
     assert times == pytest.approx(factors.get(name, 0.02 / plain[weight].std().item()), rel=0.05)
     table = "tgt_embedding.lookup.weight"
     assert torch.equal(changed[table], plain[table]) == (name in factors)
-
-
-def test_what_helped_is_what_beats_every_seed_as_it_is():
-    """In the mean; by the rows that are stored."""
-    losses = {}
-    for row in read_json(ablation.ROWS)["rows"]:
-        losses.setdefault(row["name"], []).append(ablation.last(row))
-    best = min(losses[ablation.AS_IT_IS])
-    helped = [name for name in ablation.SINCE if sum(losses[name]) / len(losses[name]) < best]
-    assert sorted(helped) == ablation.HELPED
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)

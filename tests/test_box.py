@@ -73,23 +73,6 @@ def test_it_was_made_from_this_corpus_and_these_settings():
     assert RunFolder(BOX).read_config() == replace(RunConfig.preset("small"), dtype="float32")
 
 
-@pytest.mark.parametrize(
-    "damage, told",
-    [
-        (lambda text: text[:200], "error: 06_feed_forward.ipynb is not a notebook ("),
-        (lambda text: text.replace("return self.outer(", "return self.outer(("), "error: '("),
-    ],
-)
-def test_a_damaged_lesson_is_one_line(course, damage, told):
-    path = course / "notebooks" / "06_feed_forward.ipynb"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(damage(text), encoding="utf-8")
-    done = run_python(course / "translate.py", "Hello.", PYTHONPATH=str(course))
-    path.write_text(text, encoding="utf-8")
-    assert done.returncode == 1 and done.stderr.startswith(told) and done.stderr.count("\n") == 1
-    assert "06_feed_forward.ipynb" in done.stderr
-
-
 def test_without_a_run_the_box_translates_and_says_so(course):
     done = run_python(course / "translate.py", "He plays the violin.", PYTHONPATH=str(course))
     assert done.returncode == 0 and "小提琴" in done.stdout, done.stderr

@@ -1,10 +1,8 @@
 """The course in another language: in step with the English, and a course that runs."""
 
 import ast
-import json
 import re
 import shutil
-from types import SimpleNamespace
 
 import autocorrect_py
 import catalogue
@@ -27,18 +25,6 @@ def test_no_catalogue_differs_in_what_must_be_alike():
     wrong, _ = catalogue.check("zh_CN")  # what is missing is no part of a change
     assert wrong == []
     assert sum(len(catalogue.messages(name)) for name in catalogue.sources().values()) > 500
-
-
-def test_blocks_are_all_of_a_text():
-    for name in set(catalogue.sources().values()) - {catalogue.SITE[0]}:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        if name.endswith(".md"):
-            every = [text]
-        else:
-            cells = nbformat.reads(text, as_version=4).cells if name.endswith(".ipynb") else []
-            every = [cell.source for cell in cells if cell.cell_type == "markdown"]
-        for text in every:
-            assert "\n\n".join(catalogue.blocks(text)) == text.strip("\n"), name
 
 
 @pytest.mark.parametrize(
@@ -71,18 +57,6 @@ def test_what_is_read_in_code_is_translated_and_nothing_else(source, text):
     assert catalogue_code.code_messages(written) == [other]
     data = 'plot("some data", label="a name")\n#| export\nassert x, "no check"'
     assert catalogue_code.code_messages(data) == []
-
-
-def test_code_is_the_same_when_all_of_its_words_are_others():
-    for path in NOTEBOOKS:
-        for cell in nbformat.read(path, as_version=4).cells:
-            if cell.cell_type == "code":
-                messages = catalogue_code.code_messages(cell.source)
-                words = {text: text.replace("the ", "这个，") for text in messages}
-                written = catalogue_code.translated_code(cell.source, words)
-                ours, theirs = (computed(source) for source in (cell.source, written))
-                assert ours == theirs, path
-                assert catalogue_code.code_messages(written) == list(map(words.get, messages))
 
 
 def without_docstrings(tree):
@@ -282,81 +256,3 @@ def test_the_copy_runs_and_an_edit_in_it_survives_a_new_one(chinese, tmp_path):
     code = "from notebooks import layer_norm; print(layer_norm.__file__, layer_norm.EDITED)"
     done = run_python("-c", code, cwd=copy, PYTHONPATH=str(copy))
     assert done.stdout.split() == [str(path), "True"], done.stderr
-
-
-def test_executed_notebooks_keep_their_pictures_and_a_readers_own_is_not_executed(
-    chinese, tmp_path, monkeypatch
-):
-    copy = shutil.copytree(chinese, tmp_path / "chinese")
-    first, *others = sorted((copy / "notebooks").glob("*.ipynb"))
-    for path in others:
-        path.unlink()
-    own = shutil.copy(first, first.with_name("00_setup-Copy1.ipynb"))
-    asked = []
-
-    def run(command, cwd, **_):
-        asked.append(command[-1])
-        text = (cwd / command[-1]).read_text("utf-8")
-        counted = text.replace('"execution_count": 1,', '"execution_count": 91,')
-        (cwd / command[-1]).write_text(counted, encoding="utf-8")
-        return SimpleNamespace(returncode=0)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(translated_copy.subprocess, "run", run)
-        translated_copy.execute(copy)
-    assert asked == ["00_setup.ipynb"] and own.exists()
-    executed = first.read_bytes()
-    assert translated_copy.write("zh_CN", copy) == []
-    assert first.read_bytes() == executed
-
-
-def test_the_copy_is_the_course_to_its_programs_and_passes_as_a_test(chinese, tmp_path):
-    copy = shutil.copytree(chinese, tmp_path / "chinese")
-    code = "from engine.lessons import edited; print(edited())"
-    done = run_python("-c", code, cwd=copy, PYTHONPATH=str(copy))
-    assert done.stdout.strip() == "[]", done.stderr  # what an export asks, too
-    options = ("--nbval", "-p", "no:cacheprovider", "notebooks/03_positional_encoding.ipynb")
-    done = run_python("-m", "pytest", *options, cwd=copy, PYTHONPATH=str(copy))
-    assert done.returncode == 0, done.stdout
-
-
-def test_what_a_stopped_call_has_written_is_no_edit(chinese, tmp_path):
-    copy = shutil.copytree(chinese, tmp_path / "chinese")
-    listed = copy / translated_copy.WRITTEN
-    digests = json.loads(listed.read_text(encoding="utf-8"))
-    digests["train.py"] = digests["README.md"] = "of an older version"  # stopped before it noted
-    listed.write_text(json.dumps(digests), encoding="utf-8")
-    assert translated_copy.write("zh_CN", copy) == []
-    listed.write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match="not JSON"):
-        translated_copy.write("zh_CN", copy)
-    with pytest.raises(InputError, match="no such language"):
-        translated_copy.write("fr", tmp_path / "french")
-    with pytest.raises(InputError, match="no copy of the course"):
-        translated_copy.write("zh_CN", tmp_path)
-
-
-def test_a_solution_that_is_not_translated_begins_as_one():
-    text = "<details><summary>Solution</summary>\n\nSome words.\n\n</details>"
-    shown = catalogue.translated(text, {})
-    assert shown.startswith("<details><summary>") and shown.endswith("\n\n</details>")
-    assert shown.count(catalogue.UNTRANSLATED.strip()) == 2
-
-
-def test_the_words_of_the_page_are_those_of_all_languages(monkeypatch, tmp_path):
-    monkeypatch.setattr(catalogue, "FOLDER", tmp_path)
-    monkeypatch.setattr(catalogue, "translations", lambda language, name: {"next": language})
-    monkeypatch.setattr(catalogue, "own_words", lambda files: {"next"})
-    for language in ("fr", "zh_CN", "eo"):
-        (tmp_path / language).mkdir()
-        if language != "eo":  # whose terms are not there yet
-            (tmp_path / language / "terms.json").write_text("{}", encoding="utf-8")
-    _, words = catalogue.front_pages("eo").values()
-    assert json.loads(words) == {"fr": {"next": "fr"}, "zh": {"next": "zh_CN"}}
-
-
-def test_a_copy_is_written_into_the_home_folder_that_is_named(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(translated_copy, "write", lambda language, out: [])
-    assert translated_copy.main(["--out", "~/course"]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path}/course: ")

@@ -2,17 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
 from conftest import ROOT, TINY, random_model, run_python
 
 import export
+import translate
 from engine import lessons, translator
-from engine.lessons import code_hash, edited_among, lesson_hashes, listed
+from engine.lessons import code_hash, lesson_hashes
 from engine.run import run_training
+from engine.run_config import RunConfig
 from engine.translator import check_cache
 from notebooks.data_preparation import EOS
 from notebooks.multi_head_attention import MultiHeadAttention
@@ -83,12 +83,6 @@ def test_the_hash_is_of_the_code_without_comments_and_docstrings(old, new, same)
     assert (code_hash([(0, CODE)]) == code_hash([(0, CODE.replace(old, new))])) == same
 
 
-def test_lessons_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(lessons, "edited", lambda: ["00", "04", "12", "16"])
-    assert edited_among(1, 13) == ["04", "12"] and edited_among(1, 11, 16) == ["04", "16"]
-    assert listed(["04"]) == "lesson 04" and listed(["04", "05"]) == "lessons 04 and 05"
-
-
 def test_an_edited_lesson_is_used_and_told(course, edit):
     edit("06_feed_forward", "self.inner(x).relu()", "0 * self.inner(x).relu()")
     ball = "We play football every day."
@@ -98,13 +92,6 @@ def test_an_edited_lesson_is_used_and_told(course, edit):
     assert printed[1:] != load_pretrained().translate([ball]) and len(printed) == 2
     done = run_python("translate.py", ball, cwd=course, PYTHONPATH=str(course))
     assert done.returncode == 0 and "your lesson 06 is used\n" in done.stderr
-
-
-def test_weights_that_no_longer_fit_are_told_by_pytorch(course, edit):
-    edit("06_feed_forward", "nn.Linear(d_model, d_ff)", "nn.Linear(d_model, d_ff + 1)")
-    printed, errors = ask(course, "from notebooks.support.box import *\nload_pretrained()")
-    assert printed == ["the model in the box: your lesson 06 is used"]
-    assert "size mismatch for encoder.layers.0.feed_forward.inner.weight" in errors
 
 
 def test_an_export_of_edited_lessons_is_refused_by_number(monkeypatch, tmp_path, capsys):
@@ -142,29 +129,6 @@ def test_an_edit_that_forgets_the_cache_is_told_once(monkeypatch, capsys, kind, 
     assert capsys.readouterr().err.count("with a cache the model computes something else") == told
 
 
-def test_a_run_does_not_depend_on_what_is_saved_into_lessons_meanwhile(course, small_data):
-    """A half-typed line, which JupyterLab saves while a training runs."""
-    code = """if True:
-        import sys
-        from pathlib import Path
-        from engine.run import run_training
-        from engine.run_config import RunConfig
-        def break_lesson(records):
-            path, = Path("notebooks").glob("16_*.ipynb")
-            path.write_text(path.read_text("utf-8")[:999], "utf-8")
-        data, run = map(Path, sys.argv[1:])
-        run_training(data, RunConfig.preset("tiny"), run, on_log=break_lesson)
-    """
-    (lesson,) = (course / "notebooks").glob("16_*.ipynb")
-    text = lesson.read_text(encoding="utf-8")
-    command = [sys.executable, "-c", code, small_data, course / "run"]
-    done = subprocess.run(command, cwd=course, capture_output=True, text=True)
-    lesson.write_text(text, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    made = json.loads((course / "run" / "made.json").read_text())
-    assert made["lessons"] == lesson_hashes()
-
-
 def test_a_failing_edit_of_lesson_14_leaves_the_old_run(finished_run, small_data, tmp_path,
                                                         monkeypatch):  # fmt: skip
     """Its schedule wants a measure at each step, which the loop does not give."""
@@ -179,3 +143,16 @@ def test_a_failing_edit_of_lesson_14_leaves_the_old_run(finished_run, small_data
         run_training(small_data, replace(TINY, seed=3), run, restart=True)
     names = ("model.safetensors", "checkpoint.pt", "log.jsonl", "config.json")
     assert all((run / name).read_bytes() == (finished_run / name).read_bytes() for name in names)
+
+
+def test_going_on_or_translating_with_other_lessons_is_one_line(
+    small_data, finished_run, tmp_path, capsys
+):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    made = json.loads((run / "made.json").read_text())
+    (run / "made.json").write_text(json.dumps(made | {"lessons": made["lessons"] | {"05": "x"}}))
+    assert translate.main(["--run", str(run), "--beam-size", "1", "One."]) == 0
+    assert "05" in capsys.readouterr().err
+    run_training(small_data, replace(RunConfig.preset("tiny"), dtype="float32"), run)
+    assert "05" in capsys.readouterr().out
+    assert json.loads((run / "made.json").read_text()) == made

@@ -3,8 +3,6 @@
 import pytest
 import torch
 from conftest import TINY, random_batch, random_model
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from engine import fast_forms
@@ -12,7 +10,6 @@ from engine.fast_forms import (
     FusedAttention,
     compile_parts,
     use_fast_dropout,
-    use_fast_forms,
     use_fused_attention,
 )
 from engine.run import run_training
@@ -53,11 +50,6 @@ def test_dropout_gradient_and_eval():
     assert fast(0.0)(x) is x
 
 
-@given(shape=st.lists(st.integers(0, 5), min_size=1, max_size=3))
-def test_dropout_keeps_any_shape(shape):
-    assert fast(0.1)(torch.ones(shape)).shape == tuple(shape)
-
-
 def test_fused_attention_computes_the_same_and_still_keeps_weights():
     torch.manual_seed(0)
     encoder, x = Encoder(Config.preset("tiny")).eval(), torch.randn(2, 5, 32)
@@ -87,15 +79,6 @@ def test_training_uses_them_unless_a_lesson_is_edited_and_says_so_once(
     expected = "use_fast_dropout" if device().type == "cpu" else "use_fused_attention"
     assert used == ([] if edited else [expected] * 2)
     assert capsys.readouterr().err.count("your lesson 04") == len(edited)
-
-
-@pytest.mark.parametrize("steps, compiles", [(9_999, False), (10_000, True)])
-def test_only_a_long_training_is_compiled(monkeypatch, steps, compiles):
-    monkeypatch.setattr(fast_forms, "can_compile", lambda: True)
-    called = []
-    monkeypatch.setattr(fast_forms, "compile_parts", lambda *parts: called.append(parts))
-    model = random_model().to("meta")  # which is no CPU
-    assert use_fast_forms(model, LabelSmoothing(0.1), steps) == compiles == bool(called)
 
 
 def test_the_compiled_parts_compute_the_same_and_are_traced_once_for_all_shapes():

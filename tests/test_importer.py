@@ -5,8 +5,6 @@ Faulty notebooks are made in a folder of their own with a copy of the importer.
 
 import ast
 import graphlib
-import inspect
-import json
 import platform
 import shutil
 import sys
@@ -19,8 +17,6 @@ from conftest import NOTEBOOKS, ROOT, TUNE, run_python
 from safetensors.torch import load_file
 
 import notebooks
-from notebooks.layer_norm import LayerNorm
-from notebooks.positional_encoding import sinusoids
 
 GREET = '#| export\nimport sys\n\n\ndef greet(name):\n    return f"hello {name}"'
 
@@ -109,18 +105,6 @@ def test_arrows_go_one_way():
     assert sum(map(len, graph.values())) > 150
 
 
-def test_an_import_inside_a_function_would_be_found():
-    source = "def late():\n    from notebooks.training import train\n    import utils"
-    assert {"notebooks.training", "utils"} <= set(imported(source))
-
-
-def test_getsource_of_class_and_function():
-    assert inspect.getsource(LayerNorm).startswith("class LayerNorm(nn.Module):\n")
-    assert inspect.getsource(LayerNorm).rstrip().endswith("self.eps)")
-    assert inspect.getsource(sinusoids).startswith("def sinusoids(")
-    assert inspect.getsource(LayerNorm.forward).strip().startswith("def forward")
-
-
 @pytest.mark.skipif(IPython.version_info < (8,), reason="IPython 7 shows no source of a notebook")
 def test_double_question_mark_shows_the_source():
     code = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
@@ -143,27 +127,6 @@ def test_uncaught_error_in_plain_python_shows_the_line_of_the_cell(package):
     assert "04_broken.ipynb" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "module, program", [("training", "train.py"), ("translation", "translate.py")]
-)
-def test_a_lesson_is_no_program_and_says_what_is(module, program):
-    done = run_python("-m", f"notebooks.{module}", "--help")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"Type instead: python {program} ...\n"
-
-
-def test_torchrun(package):
-    text = (
-        "#| export\nimport os\n\n"
-        'rank, size = os.environb[b"RANK"], os.environb[b"WORLD_SIZE"]\n'
-        'os.write(1, b"rank %s of %s\\n" % (rank, size))'
-    )
-    write_notebook(package / "06_ranks.ipynb", text)
-    launch = "-m torch.distributed.run --nproc-per-node 2".split()
-    done = run_in(package, *launch, "-m", "notebooks.ranks")
-    assert sorted(done.stdout.split("\n")[:-1]) == ["rank 0 of 2", "rank 1 of 2"], done.stderr
-
-
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_pickle_to_a_worker(package, method):
     if method == "forkserver" and sys.platform == "win32":
@@ -177,85 +140,11 @@ def test_pickle_to_a_worker(package, method):
     assert run_in(package, "main.py").stdout == "['hello a', 'hello b']\n"
 
 
-def test_a_program_can_send_its_functions_to_spawned_workers(package):
-    text = (
-        "#| export\nimport multiprocessing\n\n\ndef double(x):\n    return 2 * x\n\n\n"
-        "if __name__ == '__main__':\n"
-        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
-        "        print(pool.map(double, [3]))"
-    )
-    write_notebook(package / "06_workers.ipynb", text)
-    assert run_in(package, "-m", "notebooks.workers").stdout == "[6]\n"
-
-
-def test_reload_uses_the_edited_notebook(package):
-    code = (
-        "import importlib, inspect, pathlib, notebooks.greeting as g; old = g.greet\n"
-        "path = pathlib.Path(g.__file__)\n"
-        "path.write_text(path.read_text().replace('hello', 'goodbye'))\n"
-        "importlib.reload(g)\n"
-        "print(g.greet('you'), old('you'), 'goodbye' in inspect.getsource(g.greet))"
-    )
-    assert run_in(package, "-c", code).stdout == "goodbye you hello you True\n"
-
-
-def test_a_breakpoint_stops_in_the_cell(package):
-    stops = GREET.replace("    return", "    breakpoint()\n    return")
-    write_notebook(package / "03_greeting.ipynb", stops)
-    code = "from notebooks.greeting import greet; print(greet('you'))"
-    done = run_in(package, "-c", code, stdin="p name\ncontinue\n")
-    assert "03_greeting.ipynb(7)greet()" in done.stdout and "-> return" in done.stdout
-    assert "'you'" in done.stdout and "hello you" in done.stdout
-
-
-def test_from_any_working_directory(tmp_path):
-    code = "import utils, notebooks.setup as s; print(s.Config().d_model, utils.ROOT)"
-    done = run_python("-c", code, cwd=tmp_path)
-    assert done.stdout == f"256 {ROOT}\n", done.stderr
-
-
-def test_missing_notebook_names_it(package):
-    done = run_in(package, "-c", "import notebooks.nowhere")
-    assert "NotebookError" in done.stderr
-    assert "NN_nowhere.ipynb" in done.stderr
-
-
-def test_a_notebook_as_other_editors_save_it(package):
-    path = package / "03_greeting.ipynb"
-    write_notebook(path, "#| export \r\nWORD = 'hello'\r\n")
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    done = run_in(package, "-c", "import notebooks.greeting as lesson; print(lesson.WORD)")
-    assert done.stdout == "hello\n", done.stderr
-
-
 @pytest.mark.parametrize("mark", ["#| Export", "#|export", "#export", "# exports", "#|exporti"])
 def test_a_mark_that_is_spelt_otherwise_is_refused(package, mark):
     write_notebook(package / "03_greeting.ipynb", f"{mark}\nWORD = 'hello'")
     done = run_in(package, "-c", "import notebooks.greeting")
     assert "The cell must begin with '#| export'" in done.stderr
-
-
-@pytest.mark.parametrize("kind", ["markdown", "raw"])
-def test_an_export_cell_that_became_text_is_refused(package, kind):
-    """By one key in Jupyter: M or R."""
-    cell = {"cell_type": kind, "source": "#| export\nx = 1", "metadata": {}}
-    (package / "02_other.ipynb").write_text(json.dumps({"cells": [cell]}))
-    with pytest.raises(notebooks.NotebookError, match="is no code cell. In JupyterLab select it"):
-        notebooks.export_cells(package / "02_other.ipynb")
-
-
-def test_what_is_no_file_is_told_by_name(package):
-    path = package / "03_greeting.ipynb"
-    path.unlink()
-    path.mkdir()
-    done = run_in(package, "-c", "import notebooks.greeting")
-    assert "NotebookError: 03_greeting.ipynb cannot be read" in done.stderr
-
-
-def test_two_notebooks_of_one_name(package):
-    shutil.copy(package / "03_greeting.ipynb", package / "04_greeting.ipynb")
-    done = run_in(package, "-c", "import notebooks.greeting")
-    assert "03_greeting.ipynb, 04_greeting.ipynb" in done.stderr
 
 
 @pytest.mark.parametrize("content", ["{", '{"cells": [{"cell_type": "code"}]}', "[]"])
@@ -274,31 +163,6 @@ def test_syntax_error_names_notebook_cell_and_line(package):
     assert where in done.stderr
 
 
-@pytest.mark.parametrize("magic", ["%time f()", "!ls", "f?", "x = !ls"])
-def test_magic_in_an_export_cell(package, magic):
-    write_notebook(package / "07_magic.ipynb", f"#| export\ny = 1\n{magic}")
-    done = run_in(package, "-c", "import notebooks.magic")
-    message = "a magic or shell command cannot stand in an export cell: 07_magic.ipynb, cell 0"
-    assert message in done.stderr
-
-
-@pytest.mark.parametrize("line", ['print("lr = %g" % 3', "x = (1,  # is this right?"])
-def test_a_syntax_error_is_not_taken_for_a_magic(package, line):
-    write_notebook(package / "07_open.ipynb", f"#| export\ny = 1\n{line}")
-    assert "was never closed: 07_open" in run_in(package, "-c", "import notebooks.open").stderr
-
-
-def test_the_percent_operator_is_not_a_magic(package):
-    write_notebook(package / "07_percent.ipynb", "#| export\ny = (7\n% 4)")
-    assert run_in(package, "-c", "import notebooks.percent as p; print(p.y)").stdout == "3\n"
-
-
-def test_other_imports_are_left_alone():
-    find = notebooks.NotebookFinder().find_spec
-    names = ("json", "notebooks.layer_norm.inner", "notebooks.__main__")
-    assert [name for name in names if find(name) is not None] == []
-
-
 def test_threads_wait_shortly(monkeypatch):
     """OpenMP reads its setting when PyTorch is loaded: this must come before."""
     text = TUNE + "import os; print(os.environ.get('GOMP_SPINCOUNT'))"
@@ -307,18 +171,6 @@ def test_threads_wait_shortly(monkeypatch):
     assert run_python("-c", text).stdout == "10000\n"
     assert run_python("-c", text, GOMP_SPINCOUNT="7").stdout == "7\n"
     assert run_python("-c", text, OMP_WAIT_POLICY="PASSIVE").stdout == "None\n"
-
-
-def test_a_lesson_changes_nothing_for_the_process():
-    text = "import gc, os, sys; old = gc.get_threshold(), dict(os.environ), sys.excepthook\n"
-    text += "import notebooks.training\n"
-    text += "print(old == (gc.get_threshold(), dict(os.environ), sys.excepthook))"
-    assert run_python("-c", text).stdout == "True\n"
-
-
-def test_cycles_are_looked_for_less_often():
-    text = TUNE + "import gc; print(gc.get_threshold()[0], gc.isenabled())"
-    assert run_python("-c", text).stdout == "100000 True\n"
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has to be told")

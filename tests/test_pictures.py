@@ -11,6 +11,7 @@ from conftest import ROOT
 from fontTools.ttLib import TTFont
 from matplotlib.colors import to_rgb
 
+import train
 from notebooks.support import course_map, pictures, viewer
 from notebooks.support import words as copys_words
 
@@ -96,11 +97,8 @@ def test_a_figure_speaks_the_language_of_its_copy(monkeypatch):
     pictures.plt.close(axis.figure)
 
 
-def test_the_panels_of_a_run_stand_on_one_scale_of_steps():
-    """BLEU is measured later than the loss, and must not look as if it began together with it."""
-    step = {"loss": 4.0, "learning_rate": 1e-3, "grad_norm": 1.0}
-    evaluation = {**step, "dev_loss": 4.0, "train_loss": 3.5, "dev_bleu": 9.0}
-    rows = [{"step": 50, **step}, {"step": 200, **evaluation}, {"step": 400, **evaluation}]
-    axes = pictures.training_curves(rows)
-    assert {axis.get_xlim() for axis in axes} == {(0, 420)}
-    pictures.plt.close(axes[0].figure)
+def test_the_log_as_a_picture(finished_run, tmp_path):
+    options = ["--config", "tiny", "--run", str(finished_run), "--plot"]
+    assert train.main([*options, str(tmp_path / "log.png")]) == 0
+    assert (tmp_path / "log.png").read_bytes().startswith(b"\x89PNG")
+    assert train.main([*options, str(tmp_path / "log.words")]) == 2

@@ -1,7 +1,6 @@
 """Several processes on this machine: they take the steps of one, and end together."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -175,42 +174,7 @@ raise SystemExit(train.main())
     assert_close_runs(alone, tmp_path / "run")
 
 
-@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
-def test_make_starts_one_machine_or_one_of_several():
-    def dry_run(*options):
-        command = ["make", "-n", "train-large", "PROCESSES=8", *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
-
-    assert "torchrun --standalone --nproc-per-node 8 train.py" in dry_run()
-    wanted = "--nnodes 2 --node-rank 1 --master-addr first --master-port 29500 --nproc-per-node 8"
-    assert f"torchrun {wanted} train.py" in dry_run("NODES=2", "NODE=1", "MASTER=first")
-
-
 # ends
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize(
-    "fault", ["raise MemoryError('no room')", "os.kill(os.getpid(), signal.SIGKILL)"]
-)
-def test_one_process_that_ends_ends_all(small_data, tmp_path, fault):
-    program = f"""
-import os, signal
-import train
-from notebooks import training
-
-def step_or_fault(*arguments, step=training.train_step, calls=[]):
-    calls.append(0)
-    if len(calls) == 3 and os.environ["RANK"] == "1":
-        {fault}
-    return step(*arguments)
-
-training.train_step = step_or_fault
-raise SystemExit(train.main())
-"""
-    began = time.time()
-    results = run_together(*write_program(program, small_data, tmp_path))
-    assert time.time() - began < 90 and all(code != 0 for code, *_ in results), results
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")

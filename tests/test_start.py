@@ -73,28 +73,6 @@ def test_a_run_that_was_stopped_goes_on(finished_run, other_data, tmp_path):
     assert_same_run(whole, cut)
 
 
-@pytest.mark.parametrize("name, value", [("d_model", 64), ("norm", "post")])
-def test_settings_that_change_weights_are_refused(finished_run, other_data, tmp_path, name, value):
-    config = replace(CONFIG, **{name: value})
-    with pytest.raises(InputError, match=f"Leave --{name.replace('_', '-')} out"):
-        run_training(other_data, config, tmp_path / "new", start=finished_run)
-    assert not (tmp_path / "new").exists()
-
-
-def test_data_for_a_start_are_prepared_in_its_languages_only(
-    finished_run, other_data, tmp_path, capsys
-):
-    command = ["--start", str(finished_run), "--data", str(other_data), "--src", "de"]
-    command += ["--out", str(tmp_path / "out")]
-    assert prepare.main(command) == 2
-    assert "its src is en, not de. Leave --src out" in capsys.readouterr().err
-
-
-def test_a_run_does_not_start_with_itself(finished_run, other_data):
-    with pytest.raises(InputError, match="--start is this run itself"):
-        run_training(other_data, CONFIG, finished_run, start=finished_run)
-
-
 def test_settings_come_from_the_other_run(finished_run):
     start = ["--start", str(finished_run)]
     command = parse_command(TrainCommand, [*start, "--steps", "7"], "train.py", "small")

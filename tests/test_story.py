@@ -3,19 +3,15 @@
 What the lessons say about it holds, as ranges: on many sentences, and on every machine.
 """
 
-from contextlib import ExitStack
-
 import pytest
 import torch
 
-from engine.attention_maps import translation_attention
 from engine.run_config import RunConfig
 from engine.translator import Translator
 from notebooks.data_preparation import (
     BOS,
     EOS,
     PAD,
-    Batch,
     causal_mask,
     make_tokenizers,
     padding_mask,
@@ -23,7 +19,7 @@ from notebooks.data_preparation import (
 from notebooks.make_model import make_model
 from notebooks.setup import replace
 from notebooks.support import story
-from notebooks.support.box import load_pretrained, without_positions
+from notebooks.support.box import load_pretrained
 from notebooks.support.proofs import shake
 from notebooks.support.story import (
     MASKED,
@@ -60,41 +56,6 @@ def test_the_violin_is_pulled_by_the_beam_and_more_often_than_not_by_greedy_sear
         assert sum("拉" in text for text in written) >= fewest, written
 
 
-def test_play_comes_in_as_one_vector():
-    """Notebook 02: one row of the table, whatever follows."""
-    box = load_pretrained()
-    ids = [box.source.encode(f"We play {what} every day.") for what in THINGS]
-    assert {row[1] for row in ids} == {box.source.vocabulary.ids["play"]}
-
-
-def test_the_first_layer_carries_the_object_to_play():
-    """Notebook 04: half of the attention of play, much of the second's, little of the third's."""
-    box, shares = load_pretrained(), []
-    for what in THINGS.keys() - {"in the garden"}:
-        for sentence in variants(what):
-            names, _, maps = translation_attention(box.model, box.source, box.target, sentence, "")
-            noun = names.index(what.split()[-1])
-            shares.append(maps["encoder"][:, :, names.index("play"), noun].mean(dim=1))
-    mean = torch.stack(shares).mean(dim=0)
-    assert 0.4 < mean[0] < 0.7, mean
-    assert mean[2] < 0.25, mean
-
-
-def test_without_positions_nobody_knows_who_bit_whom():
-    """Notebook 03: with them the two sentences differ, without them in the encoder they do not."""
-    box = load_pretrained()
-    pairs = [
-        ("The dog bit the man.", "The man bit the dog."),
-        ("The dog is under the table.", "The table is under the dog."),
-        ("Mary is waiting for Tom.", "Tom is waiting for Mary."),
-    ]
-    seen = [box.translate(list(pair)) for pair in pairs]
-    assert [pair for pair, (one, other) in zip(pairs, seen) if one == other] == []
-    unordered = without_positions(box)
-    blind = [unordered.translate(list(pair)) for pair in pairs]
-    assert [pair for pair, (one, other) in zip(pairs, blind) if one != other] == []
-
-
 def test_masks_close_the_attention_of_some_words_to_others():
     play, ball = 5, 7
     ids = torch.tensor([[4, play, ball, 6, EOS], [play, ball, 6, EOS, PAD]])
@@ -114,11 +75,6 @@ def test_masks_close_the_attention_of_some_words_to_others():
     assert own[1][:4] == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 0]]
     assert cross == [[1, 0, 1, 1, 1], [0, 1, 1, 1, 0]]
     assert masked(("decoder", "object"))[1] == [without, [1, 0, 1, 1, 0]]
-
-
-def test_where_nothing_is_closed_it_writes_what_the_greedy_search_writes():
-    written = translate_masked(load_pretrained(), "the piano")
-    assert written == load_pretrained().translate(variants("the piano"), beam_size=1)
 
 
 def test_a_verb_counts_only_where_it_is_one():
@@ -181,20 +137,6 @@ def test_the_attribution_balances_and_names_the_word_that_gives_most(thing, verb
     assert max(by_word, key=by_word.get) == word, by_word
 
 
-def test_the_verb_needs_the_decoders_feed_forwards_and_hardly_the_encoders():
-    """Notebook 06."""
-    box = load_pretrained()
-    verbs = {}
-    for side in ("encoder", "decoder"):
-        with ExitStack() as hooks:
-            for layer in getattr(box.model, side).layers:
-                hooks.enter_context(
-                    layer.feed_forward.register_forward_hook(lambda *call: 0 * call[2])
-                )
-            verbs[side] = right(())[0]
-    assert verbs["encoder"] > 120 and verbs["decoder"] < 60, verbs
-
-
 # moving a vector
 
 
@@ -226,20 +168,6 @@ def random_translator():
         for layer in model.encoder.layers:
             layer.self_attention.output.weight.mul_(20)
     return Translator(config, *tokenizers, model)
-
-
-def test_a_sentence_that_gets_its_own_vector_stays_as_it_is(random_translator):
-    sentences = variants("chess")
-    written = translate_masked(random_translator, "chess")
-    for stage in encoder_stages(random_translator.model):
-        assert transplant(random_translator, sentences, sentences, stage) == written
-
-
-def test_at_the_input_nothing_can_be_moved(random_translator):
-    """Notebooks 02 and 03: the same row of the table, the same place."""
-    givers, takers = variants("chess"), variants("football")
-    written = translate_masked(random_translator, "football")
-    assert transplant(random_translator, givers, takers, "input") == written
 
 
 def test_the_vectors_of_a_stage_are_those_of_the_steps_before_it(random_translator):
@@ -290,58 +218,3 @@ def test_the_attribution_sums_to_the_difference_of_the_logits(random_translator)
     difference = logits[written[position]] - logits[random_translator.target.encode("打")[0]]
     assert sum(parts.values()) == pytest.approx(difference.item(), abs=1e-4)
     assert len(parts) == 1 + 2 * 2 + 2 * (src.shape[1] + 1) + 1
-
-
-def test_the_weights_of_a_token_are_those_of_the_row_before_it(random_translator):
-    box, twice, chinese = random_translator, "We play, we play", "我们踢足球"
-    names = box.model, box.source, box.target
-    words, read, maps = translation_attention(*names, twice, chinese)
-    assert read[2:4] == ["们", "踢"] and words.count("we") == 2
-    row = maps["cross"][-1, :, 2].mean(dim=0).tolist()
-    weights = story.word_attention(box, twice, chinese, "踢")
-    assert weights["we"] == pytest.approx(row[0] + row[words.index("we", 1)])
-    assert sum(weights.values()) == pytest.approx(1, abs=1e-5)
-
-
-def test_the_attribution_of_a_token_that_is_not_written_is_refused(random_translator):
-    sentence = variants("chess")[0]
-    written = random_translator.translate([sentence], beam_size=1)[0]
-    other = next(token for token in "钢琴打踢弹" if token not in written)
-    with pytest.raises(ValueError, match=f"without '{other}'"):
-        logit_attribution(random_translator, sentence, other, "打")
-    for one, rival in (("龘", "打"), (written[0], "龘"), ("", "打"), (written[0], "打弹")):
-        with pytest.raises(ValueError, match="is not one token that the model knows"):
-            logit_attribution(random_translator, sentence, one, rival)
-
-
-def says(english, chinese):
-    """The probability that the box gives to each next token of a translation, `<eos>` last."""
-    box = load_pretrained()
-    ids = [*box.source.encode(english), EOS], [BOS, *box.target.encode(chinese), EOS]
-    batch = Batch.collate([ids])
-    with torch.no_grad():
-        logits = box.model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[0, :, 1:]
-    return logits.softmax(dim=-1).gather(1, batch.tgt_out.T - 1)[:, 0]
-
-
-def test_to_kick_a_piano_is_dear():
-    """Notebook 13: in otherwise equal sentences, by the verb's own cost."""
-    for who, chinese in (("She plays", "她"), ("He plays", "他"), ("We play", "我们")):
-        right, wrong = (says(f"{who} the piano.", f"{chinese}{verb}钢琴。") for verb in "弹踢")
-        position = len(chinese)
-        assert -wrong[position].log() > -right[position].log() + 3
-        assert right[:position].tolist() == wrong[:position].tolist()
-
-
-def test_of_chess_it_is_surer_than_of_the_violin():
-    """Notebook 12."""
-    assert says("We play chess every day.", "我们每天下棋。")[4] > 0.75
-    assert says("We play the violin every day.", "我们每天都在拉小提琴。")[6] < 0.4
-
-
-def test_the_beam_finds_the_violins_verb_where_greedy_search_does_not():
-    """Notebook 16: and finds what the model itself thinks more of."""
-    sentence = "We play the violin every day."
-    greedy, beam = (load_pretrained().translate([sentence], beam_size=size)[0] for size in (1, 4))
-    assert "拉" not in greedy and "拉" in beam
-    assert says(sentence, beam).log().sum() > says(sentence, greedy).log().sum() + 1

@@ -76,11 +76,6 @@ def test_only_on_cuda_a_search_computes_with_less_precision(monkeypatch, place):
     assert asked == ["bfloat16" if place == "cuda" else "float32"]
 
 
-def test_no_attention_that_plans_for_each_new_shape():
-    """On an H100 it made a search 29 times as slow, and the first 100 steps of training twice."""
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-
-
 def test_json_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
     path = tmp_path / "state.json"
     files.write_json(path, {"name": "旧"})
