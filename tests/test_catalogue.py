@@ -34,7 +34,6 @@ def test_no_catalogue_differs_in_what_must_be_alike():
         ("# one line\n# and another\nx = 1", "one line and another"),
         ('def f():\n    """What it does.\n\n    And how.\n    """', "What it does.\n\nAnd how."),
         ('@check("Exercise 1")\ndef _():\n    pass', "Exercise 1"),
-        ('show("Two " "lines")', "Two lines"),
         (
             '@check("1")\ndef _():\n    assert x, f"it is {x[\'a\']:.2f}, not one"',
             "it is {x['a']:.2f}, not one",
@@ -70,7 +69,7 @@ def without_docstrings(tree):
 def computed(source):
     """What a cell does: its code less docstrings, and less the texts of a check."""
     tree = without_docstrings(ast.parse(source))
-    hints = catalogue_code.hints(tree) + catalogue_code.descriptions(tree)
+    hints = catalogue_code.hints(tree)
     for node, *_ in hints:
         node.__dict__.update(vars(ast.Constant("")))
         node.__class__ = ast.Constant
@@ -211,7 +210,7 @@ def chinese(tmp_path_factory):
 def fields(source):
     """The fields of all f-strings that a reader is shown, sorted: a translation may move them."""
     tree = ast.parse(source)
-    texts = catalogue_code.hints(tree) + catalogue_code.descriptions(tree)
+    texts = catalogue_code.hints(tree)
     parts = [part for node, *_ in texts for part in ast.walk(node)]
     return sorted(ast.unparse(part) for part in parts if isinstance(part, ast.FormattedValue))
 

@@ -29,7 +29,6 @@ from engine.errors import InputError, run_command
 from engine.files import read_json, write_whole
 from notebooks.support.course_map import labels
 from notebooks.support.words import NUMBER
-from notebooks.support.words import in_language as written
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "translations"
@@ -54,6 +53,7 @@ PAGE_FILES = ("engine/export/page/index.html",
 # The site's own words: they stand as _("…") or word("…") in these, or on the map of the course.
 SITE = ("tools/pages.py", *PAGE_FILES)
 WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')
+TOLD = {"alt", "caption"}  # of a picture, in its cell's metadata
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 BLOCK = re.compile(r"(?m)(?:^```[\s\S]*?```|^\$\$[\s\S]*?\$\$|[^\n]|\n(?!\n))+")
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
@@ -123,19 +123,22 @@ def own_words(files):
     return ["".join(groups) for text in texts for groups in WORD.findall(text)]
 
 
-def described(notebook):
-    """The metadata of the pictures that a notebook shows: "alt" is a text, "texts" stand in it."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    described_outputs = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
-    return [about for about in described_outputs if "alt" in about]
+def about_pictures(cell):
+    """The texts for those who cannot see a cell's picture ("alt"), and its caption: two dicts."""
+    shown = cell.metadata.get("mystnb", {})
+    return shown.get("image", {}), shown.get("figure", {})
 
 
 def pictured(notebook):
-    """The texts of a notebook's pictures; of those that differ in numbers alone, the first.
+    """The texts about a notebook's pictures and in them.
 
-    Those on the map of the course are the site's.
+    Of those that differ in numbers alone, the first. Those on the map of the course are the site's.
     """
-    every = [text for about in described(notebook) for text in (about["alt"], *about["texts"])]
+    every = []
+    for cell in notebook.cells:
+        every += [about[key] for about in about_pictures(cell) for key in TOLD if key in about]
+        for output in cell.get("outputs", ()):
+            every += output.get("metadata", {}).get("image/png", {}).get("texts", ())
     own = [text for text in every if text not in labels()]
     return list({NUMBER.sub("{}", text): text for text in reversed(own)}.values())[::-1]
 
@@ -285,12 +288,12 @@ def in_language(language, name, text):
             cell.source = translated(cell.source, words)
         elif cell.cell_type == "code":
             cell.source = translated_code(cell.source, words)
+            for about in about_pictures(cell):
+                for key in TOLD & about.keys():
+                    about[key] = words.get(about[key], about[key])
         for output in cell.get("outputs", ()) if "check" in cell.metadata.get("tags", ()) else ():
             lines = output.text.splitlines()
             output.text = "".join(verdict(line, words, verdicts) + "\n" for line in lines)
-    patterns = number_patterns(pictured(notebook), words)
-    for about in described(notebook):
-        about["alt"] = written(about["alt"], patterns)
     return nbformat.writes(notebook) + "\n"
 
 

@@ -1,8 +1,7 @@
 """What is read in code and computes nothing: comments, docstrings, hints of checks.
 
 A message is a whole docstring, the comments of lines that follow each other, the name of an
-exercise, a text that its check may show, or one that describes a figure; in an f-string the fields
-stand as they are written.
+exercise, or a text that its check may show; in an f-string the fields stand as they are written.
 """
 
 import ast
@@ -45,7 +44,7 @@ def places(source):
 
     messages = [
         Place(at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset), *rest)
-        for node, *rest in docstrings(tree) + hints(tree) + descriptions(tree)
+        for node, *rest in docstrings(tree) + hints(tree)
     ]
     messages += comments(source, starts)
     return sorted(place for place in messages if WORDS.search(place.text))
@@ -89,13 +88,6 @@ def hints(tree):
         if isinstance(node, ast.Assign | ast.AugAssign) and names & names_in(node, ast.Store):
             shown.append(node.value)
     return [hint for node in shown for hint in texts_in(node)]
-
-
-def descriptions(tree):
-    """(node, text, how it is written) of each text that `show` gives a figure."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
-    shows = [call for call in calls if ast.unparse(call.func) == "show"]
-    return [text for call in shows for text in texts_in(call.args[0])]
 
 
 def is_check(node):

@@ -85,11 +85,10 @@ class Edition:
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 cell.metadata.setdefault("tags", []).append("hide-input")
             for output in cell.get("outputs", ()):
-                about = output.get("metadata", {}).get("image/png")
-                if about:
-                    shown = {key: str(about[key]) for key in ("alt", "width") if key in about}
-                    cell.metadata["mystnb"] = {"image": shown, **cell.metadata.get("mystnb", {})}
-                if about and "viewer" in about:
+                about = output.get("metadata", {}).get("image/png", {})
+                if "width" in about:
+                    cell.metadata.mystnb.image["width"] = str(about["width"])
+                if "viewer" in about:
                     maps = about["viewer"].replace("<", r"\u003c")
                     script = f'<script type="application/json">{maps}</script>'
                     output.data["text/html"] = f'<div class="viewer">{script}</div>'

@@ -94,8 +94,7 @@ def simple_map():
     axis.text(7.9, -1.0, "what is written so far", ha="center", va="center", size=11)
     axis.set(xlim=(-0.9, 10.5), ylim=(-1.2, 0.9))
     axis.axis("off")
-    show("English goes into the encoder, a vector for each word from there to the decoder, which "
-         "writes Chinese and reads what it has written")  # fmt: skip
+    show()
 
 
 def series_map(notebook, notes=()):
@@ -134,9 +133,7 @@ def series_map(notebook, notes=()):
         axis.text(x, y, text, size=12, color=COLOURS["train"], va="center", bbox=box)
     axis.set(xlim=(-0.1, 12.9), ylim=(-0.1, 11.1))
     axis.axis("off")
-    names = {" ".join(label.split()) for number, label, *_ in MAP if number == notebook}
-    lit = " and ".join(sorted(names))
-    show(f"Map of the course: the parts of the Transformer by notebook. Lit here: {lit}")
+    show()
 
 
 def shapes_map(notebook, batch, shapes):
@@ -182,4 +179,4 @@ def course_strip(notebook):
         axis.text(number + 0.3, 0.7, name, rotation=30, size=10)
     axis.set(xlim=(-0.1, 18.2), ylim=(-0.05, 1.6))
     axis.axis("off")
-    show(f"The seventeen lessons in a row, {notebook:02} lit: {LESSONS[notebook]}")
+    show()

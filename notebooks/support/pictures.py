@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from engine.fonts import CHINESE
-from notebooks.support.words import in_language, texts_of, translate_figure, words
+from notebooks.support.words import texts_of, translate_figure, words
 
 # One colour for each thing throughout: the hues of Okabe and Ito's palette, which colour-blind
 # readers too can tell apart, three of them darker, so that thin lines are seen on white.
@@ -42,11 +42,10 @@ plt.rcParams["axes.prop_cycle"] = plt.cycler(color=[*LINES, "black"])
 plt.rcParams["image.cmap"] = "cividis"
 
 
-def picture(figure, alt):
+def picture(figure):
     """Data and metadata of a figure that is displayed: a PNG that is sharp on dense screens too.
 
-    The metadata say its size on the page, in pixels, a text for those who cannot see it, and what
-    stands in it, for translators.
+    The metadata say its size on the page, in pixels, and what stands in it, for translators.
     """
     if words():
         translate_figure(figure)
@@ -57,14 +56,17 @@ def picture(figure, alt):
     few.save(written, "png", optimize=True)
     png = base64.b64encode(written.getvalue()).decode()
     data = {"image/png": png, "text/plain": repr(figure)}
-    about = {"alt": in_language(alt), "width": width, "height": height, "texts": texts_of(figure)}
+    about = {"width": width, "height": height, "texts": texts_of(figure)}
     return data, {"image/png": about}
 
 
-def show(alt):
-    """Displays the newest figure, with a text for those who cannot see it, and closes it."""
+def show():
+    """Displays the newest figure, and closes it.
+
+    A text for those who cannot see it stands in the cell's metadata: mystnb, image, alt.
+    """
     figure = plt.gcf()
-    data, metadata = picture(figure, alt)
+    data, metadata = picture(figure)
     display(data, metadata=metadata, raw=True)
     plt.close(figure)
 

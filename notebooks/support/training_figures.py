@@ -226,18 +226,13 @@ class LiveCurves:
     Prints what an evaluation has translated. `max_grad_norm` is drawn where gradients are clipped.
     """
 
-    ALT = (
-        "Loss falls on train and dev; BLEU rises; the rate rises and falls; the norm is mostly "
-        "below 1"
-    )
-
     def __init__(self, max_grad_norm):
         self.max_grad_norm = max_grad_norm
         self.shown = None
 
     def __call__(self, records):
         figure = training_curves(records, self.max_grad_norm)[0].figure
-        data, about = picture(figure, self.ALT)
+        data, about = picture(figure)
         plt.close(figure)
         if self.shown:
             self.shown.update(data, metadata=about, raw=True)

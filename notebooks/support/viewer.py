@@ -96,7 +96,7 @@ class AttentionViewer(anywidget.AnyWidget):
         weights = heads[self.head - 1] if self.head else heads.mean(dim=0)
         axis = attention_heatmap(weights, shown["queries"], shown["keys"], title)
         widget, metadata = super()._repr_mimebundle_(**options)
-        data, described = picture(axis.figure, f"Attention map, words by words: {title}")
+        data, described = picture(axis.figure)
         plt.close(axis.figure)
         # for a page, where the viewer needs no kernel; in metadata no two runs are compared
         state = {"maps": self.maps, "kind": self.kind, "layer": self.layer, "head": self.head}
