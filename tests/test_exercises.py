@@ -19,9 +19,10 @@ WRONG = {
     ("02", 1): ("return gradient.index_add(0, ids, upstream)",
                 "gradient[ids] = upstream; return gradient", "only its last"),
     ("02", 2): ("torch.nn.functional.normalize(table, dim=1)", "table", "only because it is long"),
-    ("03", 1): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]",
+    ("03", 1): ("(2 * i / d_model)", "(i / d_model)", "does i count pairs?"),
+    ("03", 2): ("torch.arange(start, start + x.shape[1]", "torch.arange(x.shape[1]",
                 "`start` has no effect"),
-    ("03", 2): ("x[..., 0::2], x[..., 1::2]", "x.chunk(2, dim=-1)", "numbers 2i and 2i + 1"),
+    ("03", 3): ("x[..., 0::2], x[..., 1::2]", "x.chunk(2, dim=-1)", "numbers 2i and 2i + 1"),
     ("04", 1): ("/ math.sqrt(len(query)) for", "for", "not divided by √d_k"),
     ("04", 2): ("repeat_interleave(times, dim=1)", "repeat(1, times, 1, 1)",
                 "the heads take turns"),
@@ -76,9 +77,9 @@ LOOK_RIGHT = [
     ("02", 1, "return gradient.index_add(0, ids, upstream)",
      "gradient = gradient.index_add(0, ids, upstream); gradient[0] = 0; return gradient",
      "PAD is a token like others"),
-    ("03", 1, "return x + self.table(places)", "x += self.table(places); return x",
+    ("03", 2, "return x + self.table(places)", "x += self.table(places); return x",
      "x itself was changed"),
-    ("03", 2, "device=x.device) / d_k)", "device=x.device) / 8)", "is d_k fixed?"),
+    ("03", 3, "device=x.device) / d_k)", "device=x.device) / 8)", "is d_k fixed?"),
     ("04", 1, "max(scores)", "max(0, *scores)", "ZeroDivisionError"),
     ("04", 1, "max(scores)", "scores[-1]", "OverflowError"),
     ("04", 1, "math.exp(score - max(scores))", "math.exp(min(score, 700))", "1000 and 2000"),
@@ -211,8 +212,7 @@ def answer(names, code, check, capsys):
     return capsys.readouterr().out.strip()
 
 
-def test_there_are_two_in_each():
-    assert [len(exercises(path)) for path in NOTEBOOKS] == [2] * 17
+def test_every_exercise_has_a_typical_wrong_answer():
     assert list(WRONG) == [
         (path.stem[:2], number + 1) for path in NOTEBOOKS for number in range(len(exercises(path)))
     ]

@@ -4,6 +4,7 @@
 """
 
 import ast
+import copy
 import importlib
 import itertools
 import re
@@ -11,7 +12,9 @@ import re
 import nbformat
 import pytest
 from conftest import NOTEBOOKS, ROOT
+from lesson_tables import with_minutes
 
+TWO_READINGS = ["03"]  # the lessons that have them
 READ = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
 
 
@@ -78,12 +81,6 @@ def test_is_executed_from_top_to_bottom_without_errors_or_warnings(notebook):
     assert [text for text in texts if "Warning" in text or "missing from" in text] == []
 
 
-def test_no_two_code_cells_without_prose_between_them(notebook):
-    kinds = [cell.cell_type for cell in notebook.cells]
-    assert kinds[0] == "markdown"
-    assert ("code", "code") not in zip(kinds, kinds[1:])
-
-
 def test_export_cells_are_documented(notebook):
     sources = [cell.source for cell in code_cells(notebook)]
     nodes = ast.parse("\n".join(text for text in sources if text.startswith("#| export"))).body
@@ -94,10 +91,10 @@ def test_export_cells_are_documented(notebook):
 def test_outputs_that_are_not_compared_are_asserted(notebook):
     for cell in code_cells(notebook):
         tags = cell.metadata.get("tags", [])
-        assert set(tags) <= {"nbval-ignore-output", "exercise", "check", "long"}
+        assert set(tags) <= {"nbval-ignore-output", "exercise", "check", "check-claims", "long"}
         printed = any(output.output_type in ("stream", "execute_result") for output in cell.outputs)
         if "nbval-ignore-output" in tags and printed:
-            following = notebook.cells[notebook.cells.index(cell) :][:3]
+            following = notebook.cells[notebook.cells.index(cell) :][:5]
             assert "assert" in "\n".join(other.source for other in following), cell.source[:80]
 
 
@@ -107,6 +104,38 @@ def test_checks_and_maps_are_folded(notebook):
         is_map = cell.source.startswith("from notebooks.support.course_map import")
         if is_map or "check" in cell.metadata.get("tags", []):
             assert cell.metadata.get("jupyter", {}).get("source_hidden"), cell.source[:80]
+
+
+def shown_code(notebook):
+    """The code cells that a reader sees, and neither fills nor imports."""
+    special = {"exercise", "check", "check-claims"}
+    return [cell for cell in code_cells(notebook)
+            if not cell.metadata.get("jupyter", {}).get("source_hidden")
+            and not special & set(cell.metadata.get("tags", ()))
+            and not cell.source.startswith("#| export")]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem[:2] in TWO_READINGS],
+                         ids=lambda path: path.stem)  # fmt: skip
+def test_a_lesson_has_a_first_reading_and_a_second(path):
+    notebook = nbformat.read(path, as_version=4)
+    head, *_ = texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    assert "After this you can" in head and "**What you need**" in head
+    assert with_minutes(copy.deepcopy(notebook)).cells[0].source == head
+    order = ("## Exercises", "**In three sentences.**", "## Second reading")
+    places = [next(n for n, text in enumerate(texts) if text.startswith(one)) for one in order]
+    assert places == sorted(places) and texts.count("## Second reading") == 1
+    second = next(cell for cell in notebook.cells if cell.source == "## Second reading")
+    assert second.metadata["jp-MarkdownHeadingCollapsed"] is True
+    first = texts[: places[2]]
+    assert any("Predict first" in text for text in first)
+    assert sum(text.count("<summary>Answer</summary>") for text in first) >= 2
+    assert not [text for text in texts[places[2] + 1 :] if text.startswith("## ")]
+    for cell in shown_code(notebook):
+        assert "assert" not in cell.source, cell.source[:80]
+        assert len(cell.source.splitlines()) <= 15, cell.source[:80]
+    claims = [c for c in notebook.cells if "check-claims" in c.metadata.get("tags", ())]
+    assert claims and all(cell.metadata["jupyter"]["source_hidden"] for cell in claims)
 
 
 def test_every_picture_has_a_text_for_those_who_cannot_see_it(notebook):
@@ -138,7 +167,9 @@ def test_links_of_the_pages_lead_somewhere(page):
 
 def test_each_notebook_ends_with_a_link_to_the_next():
     for path, following in itertools.pairwise(NOTEBOOKS):
-        assert f"({following.name})" in READ[path].cells[-1].source, path.name
+        texts = [cell.source for cell in READ[path].cells if cell.cell_type == "markdown"]
+        (end,) = [text for text in texts if text.startswith("**In three sentences.**")]
+        assert f"({following.name})" in end, path.name
 
 
 def statements(body):

@@ -1,37 +1,49 @@
-"""Writes what the lessons say of themselves into the tables of the READMEs.
+"""Writes how long the lessons take to read, and the tables of the READMEs.
 
-`python tools/lesson_tables.py`: question, minutes to read and time to run stand at the head of each
-notebook, and nowhere else by hand.
+`python tools/lesson_tables.py`: the minutes of reading_time.py go to the head of each notebook, and
+from there, with its question and its time to run, into the tables.
 """
 
 import re
 import sys
 
 import nbformat
+from reading_time import reading_minutes, rounded
 
 from notebooks import FOLDER
 from utils import ROOT
 
-# in English and in Chinese
-ASKED = re.compile(r"\*\*(?:The question of this notebook: |本课的问题：)(.+?)\*\*")
-TIMES = re.compile(
-    r"(?:Reading: |阅读：)(\d+) (?:minutes|分钟)[.。] ?(?:Running: |运行：)(.+?)[.。]\*"
-)
+ASKED = re.compile(r"\*\*The question of this notebook: (.+?)\*\*")
+READ = re.compile(r"Reading: [^.]*\.")
+RUN = re.compile(r"Running: (.+?)\.\*")
 # the rows of a lesson: what stands before and behind what is written
 ROWS = {
     "README.md": r"(?m)^(\| \d\d \| \[[^]]*\]\(notebooks/{name}\) \| ).*?( \|)$",
-    "notebooks/README.md": r"(?m)^(\| \[[^]]*\]\({name}\) \| )\d+ \| .*?( \| .*\|)$",
+    "notebooks/README.md": r"(?m)^(\| \[[^]]*\]\({name}\) \| ).*? \| .*?( \| .*\|)$",
 }
 
 
+def with_minutes(notebook):
+    """The notebook, whose head says how long it takes to read."""
+    first, second = map(rounded, reading_minutes(notebook))
+    text = f"Reading: {first} minutes"
+    text += f", second reading: {second} minutes." if second else "."
+    head = notebook.cells[0]
+    head.source, count = READ.subn(text, head.source)
+    if count != 1:
+        raise ValueError(f"{head.source[:40]!r}: no line with its minutes to read")
+    return notebook
+
+
 def facts_of(notebook):
-    """{"question", "read", "run"} from a notebook's head; ValueError where one is missing."""
+    """{"question", "read", "run"} from a notebook's head."""
     head = "\n".join(cell.source for cell in notebook.cells[:12] if cell.cell_type == "markdown")
-    asked, times = ASKED.search(head), TIMES.search(head)
-    if not (asked and times):
-        raise ValueError("no line with its question, or none with minutes to read and time to run")
-    question = asked[1][0].upper() + asked[1][1:]
-    return {"question": question, "read": times[1], "run": times[2]}
+    question = ASKED.search(head)[1]
+    return {
+        "question": question[0].upper() + question[1:],
+        "read": " + ".join(re.findall(r"\d+", READ.search(head)[0])),
+        "run": RUN.search(head)[1],
+    }
 
 
 def with_facts(file, text, lessons):
@@ -46,9 +58,12 @@ def with_facts(file, text, lessons):
 
 
 def main():
-    """Writes both tables. Returns the exit status."""
-    paths = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-    lessons = {path.name: facts_of(nbformat.read(path, as_version=4)) for path in paths}
+    """Writes heads and tables. Returns the exit status."""
+    lessons = {}
+    for path in sorted(FOLDER.glob("[0-9][0-9]_*.ipynb")):
+        notebook = with_minutes(nbformat.read(path, as_version=4))
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+        lessons[path.name] = facts_of(notebook)
     for file in ROWS:
         text = (ROOT / file).read_text(encoding="utf-8")
         (ROOT / file).write_text(with_facts(file, text, lessons), encoding="utf-8", newline="\n")

@@ -30,6 +30,7 @@ OUT = ROOT / "pages"
 EXECUTED = ROOT / "chinese"  # as `make chinese EXECUTE=1` leaves it
 SITE = ROOT / "tools" / "site"
 LESSONS = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/[0-9]*.ipynb")]
+HIDDEN = {"source_hidden": "hide-input", "outputs_hidden": "hide-output"}  # Jupyter's, MyST's
 LIVE = re.compile(r"`translator/index\.html#([^`]+)`")
 OTHER_FILE = re.compile(r"(?<!!)\[([^]\n]*)\]\((?!https?:|#|[^)]*\.(?:md|ipynb)[)#])[^)\s]*\)")
 TO_OTHER_LANGUAGE = re.compile(r"(?m)^\[[^]]*\]\(README[.\w]*\)\n\n")
@@ -82,8 +83,9 @@ class Edition:
                 cell.source = self.markdown(cell.source)
             if cell.metadata.get("jp-MarkdownHeadingCollapsed"):
                 cell.source = f"(second-reading)=\n{cell.source}"
-            if cell.metadata.get("jupyter", {}).get("source_hidden"):
-                cell.metadata.setdefault("tags", []).append("hide-input")
+            for key, tag in HIDDEN.items():
+                if cell.metadata.get("jupyter", {}).get(key):
+                    cell.metadata.setdefault("tags", []).append(tag)
             for output in cell.get("outputs", ()):
                 about = output.get("metadata", {}).get("image/png", {})
                 if "width" in about:

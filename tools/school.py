@@ -149,7 +149,8 @@ def marks():
 
 def table(solved, lessons):
     """The class, a line a student: + solved, - not solved, . not marked; then who missed what."""
-    exercises = [f"{path.name[:2]}.{number}" for path in lessons for number in (1, 2)]
+    asked = {path.name[:2] for path in lessons}
+    exercises = sorted({one for _, one in solved if one[:2] in asked})
     students = sorted({student for student, _ in solved})
     width = max(map(len, students), default=0)
     signs = {True: "+", False: "-", None: "."}

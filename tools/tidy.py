@@ -35,9 +35,7 @@ def tidied(notebook):
     notebook, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(notebook, {})
     fields = {"kernelspec", "language_info", "language"}
     # what readers, the site and nbgrader use stays, but not when a cell ran
-    metadata_keys = {
-        "tags", ("jupyter", "source_hidden"), "jp-MarkdownHeadingCollapsed", "mystnb", "nbgrader"
-    }  # fmt: skip
+    metadata_keys = {"tags", "jupyter", "jp-MarkdownHeadingCollapsed", "mystnb", "nbgrader"}
     clear = ClearMetadataPreprocessor(
         enabled=True, preserve_nb_metadata_mask=fields, preserve_cell_metadata_mask=metadata_keys
     )

@@ -1,7 +1,6 @@
 """The model in the box, as lessons and tests ask for it: what `make run` trained, to look at and
 translate with before anything is trained."""
 
-import copy
 import functools
 
 from engine.lessons import edited_among, used
@@ -19,11 +18,3 @@ def load_pretrained():
     if numbers := edited_among(0, 16):
         print(f"the model in the box: {used(numbers)}")
     return Translator.load(BOX, device="cpu")
-
-
-def without_positions(translator):
-    """A copy of a `Translator` whose encoder adds no positions."""
-    unordered = copy.deepcopy(translator)
-    model = unordered.model
-    model.encode = lambda src, src_mask: model.encoder(model.src_embedding(src), src_mask)
-    return unordered

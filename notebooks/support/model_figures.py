@@ -10,20 +10,30 @@ from notebooks.support.pictures import COLOURS, arrow, attention_heatmap
 
 
 def clock_figure():
-    """Lesson 03: the pairs (sine, cosine) of positions 0 to 3 as hands of two clocks."""
-    axes = plt.subplots(1, 2, figsize=(9, 3.6))[1]
-    titles = {1: "columns 0, 1: ω = 1", 1 / 100: "columns 2, 3: ω = 1/100"}
-    for axis, (speed, title) in zip(axes, titles.items()):
+    """Lesson 03: the pairs (cosine, sine) of some positions as hands of a fast and a slow clock."""
+    axes = plt.subplots(1, 2, figsize=(9, 3.8))[1]
+    hands = {"the fast hand: ω = 1": (1, range(4)),
+             "the slow hand: ω = 1/100": (1 / 100, range(0, 400, 100))}  # fmt: skip
+    for axis, (title, (speed, positions)) in zip(axes, hands.items()):
         axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#BBBBBB"))
-        for position in range(4):
-            x, y = np.sin(position * speed), np.cos(position * speed)
-            axis.arrow(0, 0, x, y, head_width=0.06, color=f"C{position}", length_includes_head=True)
-            if speed == 1:
-                axis.text(1.2 * x, 1.2 * y, position, ha="center", va="center")
-        if speed < 1:  # one text for the four of them
-            axis.text(0.1, 1.15, "0 to 3", va="center")
-        axis.set(title=title, xlabel="sine", ylabel="cosine")
+        for number, position in enumerate(positions):
+            x, y = np.cos(position * speed), np.sin(position * speed)
+            axis.arrow(0, 0, x, y, head_width=0.06, color=f"C{number}", length_includes_head=True)
+            axis.text(1.2 * x, 1.2 * y, position, ha="center", va="center")
+        axis.set(title=title, xlabel="cosine", ylabel="sine")
         axis.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
+
+
+def addition_figure(vectors, rows, words):
+    """Lesson 03: word vectors (T, D) plus rows of the table (T, D), as three images."""
+    axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)[1]
+    titles = "word vectors (B, T, D)", "positions 0 to T − 1 (T, D)", "their sum (B, T, D)"
+    for axis, title, values in zip(axes, titles, (vectors, rows, vectors + rows)):
+        axis.imshow(values, aspect="auto", cmap="PuOr", vmin=-3, vmax=3)
+        axis.set(title=title, xlabel="dimension")
+    for axis, sign in zip(axes[1:], "+="):
+        axis.text(-0.09, 0.5, sign, transform=axis.transAxes, size=20, ha="center", va="center")
+    axes[0].set_yticks(range(len(words)), words)
 
 
 def table_figure(table):
@@ -32,7 +42,9 @@ def table_figure(table):
     half = table.shape[1] // 2
     halves = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
     image = axes[0].imshow(halves, aspect="auto", vmin=-1, vmax=1, cmap="RdBu")
-    axes[0].set(title=f"Positional encoding, d_model {2 * half}", ylabel="position")
+    axes[0].set(
+        title="Every row is a position: fast hands left, slow hands right", ylabel="position"
+    )
     axes[0].set_xticks([0, 8, 16, 24, half, half + 8, half + 16, half + 24], 2 * [0, 8, 16, 24])
     axes[0].set_xlabel("pair: its sine, then its cosine")
     axes[0].axvline(half - 0.5, color="black", linewidth=1)
@@ -42,7 +54,7 @@ def table_figure(table):
         curve = (fine / 10000 ** (pair / half)).sin()
         axes[1].plot(fine, curve, color=f"C{number}", linewidth=1)
         axes[1].plot(table[:30, 2 * pair], "o", color=f"C{number}", label=f"pair {pair}")
-    axes[1].set(title="Four of the sines", xlabel="position", ylabel="value", ylim=(-1.6, 1.1))
+    axes[1].set(title="Four of the waves", xlabel="position", ylabel="value", ylim=(-1.6, 1.1))
     axes[1].legend(frameon=False, loc="lower center", ncol=4)
 
 
