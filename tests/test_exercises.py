@@ -13,8 +13,10 @@ from exercises import exercises, namespace, verdict
 WRONG = {
     ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
     ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
-    ("01", 1): ("seen[pair] += count", "seen[pair] += 1", "five merges give"),
-    ("01", 2): (" & not_later", " & not_later & (ids != PAD)[:, None, :, None]",
+    ("01", 1): ("row + [PAD] * (longest - len(row))", "[PAD] * (longest - len(row)) + row",
+                "PAD belongs at the end"),
+    ("01", 2): ("seen[pair] += count", "seen[pair] += 1", "five merges give"),
+    ("01", 3): (" & not_later", " & not_later & (ids != PAD)[:, None, :, None]",
                 "only keys are to be closed"),
     ("02", 1): ("math.sqrt(sum(a * a for a in one) * sum(b * b for b in other))",
                 "sum(a * a for a in one)", "piano and play have a cosine"),
@@ -69,7 +71,7 @@ WRONG = {
 
 # and answers that look right: (notebook, exercise, part of the solution, mistake, part of the hint)
 LOOK_RIGHT = [
-    ("01", 1, "max(seen, key=seen.get)", "min(seen, key=lambda pair: (-seen[pair], pair))",
+    ("01", 2, "max(seen, key=seen.get)", "min(seen, key=lambda pair: (-seen[pair], pair))",
      "whatever its letters"),
     ("02", 3, "directions = torch.nn.functional.normalize(table, dim=1)",
      "table /= table.norm(dim=1, keepdim=True) + 1e-9; directions = table", "itself was changed"),
@@ -143,9 +145,9 @@ LOOK_RIGHT = [
      "        losses.append(total / tokens.item())\n    optimizer.step()\n", "want two steps"),
     ("15", 1, "LabelSmoothing(smoothing)", "LabelSmoothing(0.1)", "each by itself"),
     ("00", 2, "x.mean(dim=1)", "x.mean(dim=1, keepdim=True).squeeze()", "of one sentence"),
-    ("01", 1, "        joined = []\n",
+    ("01", 2, "        joined = []\n",
      "        joined = []\n        if len(pieces) < 2:\n            continue\n", "of one piece"),
-    ("01", 1, "(joined[-1], piece) == best", "joined[-1] + piece == ''.join(best)",
+    ("01", 2, "(joined[-1], piece) == best", "joined[-1] + piece == ''.join(best)",
      "same letters, and are another pair"),
     ("02", 2, "return gradient.index_add(0, ids, upstream)",
      "return gradient.index_add(0, ids, upstream) * upstream.shape[1] ** 0.5", "the factor √D"),
