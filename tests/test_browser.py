@@ -29,7 +29,7 @@ from notebooks.support.pictures import attention_heatmap, show
 """  # which stand in cells left out
 NEEDED = {  # the cells of a notebook that lead to its widget
     "04_multi_head_attention": (
-        "#| export", "def encoder_weights(sentence)", "import AttentionViewer",
+        "#| export", "import translation_attention", "import AttentionViewer",
     ),
     "16_translation": (
         "#| export", "box = load_pretrained()", "import typed_viewer",

@@ -65,9 +65,9 @@ def test_a_class_is_marked_whatever_some_have_handed_in(marked):
     folder, printed = marked
     text = "\n".join(printed)
     assert printed[1:4] == [
-        "Ada L    +    +    +    +    +    +    +",
-        "cem      .    .    .    .    .    +    +",
-        "王        -    -    -    -    -    -    -",
+        "Ada L    +    +    +    +    +    +    +    +",
+        "cem      .    .    .    .    .    .    +    +",
+        "王        -    -    -    -    -    -    -    -",
     ]
     assert "03.1 missed by 王" in text
     assert "cem: 03_positional_encoding.ipynb is no notebook" in text

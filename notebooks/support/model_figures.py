@@ -99,6 +99,48 @@ def arrows_figure(meaning, mixes):
     axis.set(xlim=(-0.1, 2.6), ylim=(-0.1, 2.6), xlabel="music", ylabel="sport", aspect="equal")
 
 
+def heads_maps(weights, names, word):
+    """Lesson 04: where a word looks, head by head: `weights` {name: (tokens, weights (H, T))}."""
+    figure, axes = plt.subplots(1, len(names), figsize=(11, 3.4), layout="constrained")
+    for axis, title in zip(axes, names):
+        tokens, rows = weights[title]
+        heads = [f"head {number + 1}" for number in range(len(rows))]
+        axis.imshow(rows, vmin=0, vmax=1, aspect="auto")
+        axis.set_xticks(range(len(tokens)), tokens, rotation=60, ha="right", rotation_mode="anchor")
+        axis.set_yticks(range(len(heads)), heads)
+        axis.set(title=f"where {word} looks: {title}")
+    figure.colorbar(axes[0].images[0], ax=axes, label="attention weight")
+
+
+def recap_figure():
+    """Lesson 04: multi-head attention from x to its output, as boxes with their shapes."""
+    axis = plt.subplots(figsize=(11, 4.6))[1]
+    box = dict(boxstyle="round,pad=0.45", ec="#555555")
+    kinds = {"data": "#E4E4E4", "matrix": "#F0E442", "head": "#8DBFE3"}
+    places = [
+        (0.0, 2, "x\n(T, D)", "data"),
+        *((1.7, 3 - row, f"W$^{name}$\n(D, D)", "matrix") for row, name in enumerate("QKV")),
+        *((3.6, 3 - row, f"{name}\n(H, T, d$_k$)", "data")
+          for row, name in enumerate(("queries", "keys", "values"))),
+        (6.0, 2.5, "weights: softmax of\nqueries · keys / √d$_k$\n(H, T, T)", "head"),
+        (7.9, 1.6, "weights · values\n(H, T, d$_k$)", "head"),
+        (9.5, 2, "heads side\nby side\n(T, D)", "data"),
+        (10.9, 2, "W$^O$\n(D, D)", "matrix"),
+        (12.2, 2, "output\n(T, D)", "data"),
+    ]  # fmt: skip
+    for x, y, text, kind in places:
+        axis.text(x, y, text, ha="center", va="center", size=11, bbox={**box, "fc": kinds[kind]})
+    ways = [((0.35, 2), (1.25, 3)), ((0.35, 2), (1.25, 2)), ((0.35, 2), (1.25, 1)),
+            *(((2.1, y), (3.0, y)) for y in (1, 2, 3)), ((4.2, 3), (5.0, 2.7)),
+            ((4.2, 2), (5.0, 2.35)), ((4.2, 1), (7.05, 1.5)), ((6.9, 2.2), (7.2, 1.85)),
+            ((8.65, 1.75), (8.95, 1.9)), ((10.05, 2), (10.5, 2)),
+            ((11.3, 2), (11.7, 2))]  # fmt: skip
+    for start, end in ways:
+        arrow(axis, start, end, color="#555555", lw=1.2, shrinkA=0, shrinkB=0)
+    axis.set(xlim=(-0.5, 12.8), ylim=(0.4, 3.6), title="Multi-head attention, from x to its output")
+    axis.axis("off")
+
+
 def cut_figure(rows, heads):
     """Lesson 04: two tokens (2, 6) with the borders of three heads, and the heads (3, 2, 2)."""
     owner = torch.arange(3).repeat_interleave(2).repeat(2, 1)
