@@ -11,8 +11,9 @@ from exercises import exercises, namespace, verdict
 
 # (notebook, exercise): (part of the solution, a typical mistake in its place, part of the hint)
 WRONG = {
-    ("00", 1): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
+    ("00", 1): ("config.d_model // config.num_heads", "256 // config.num_heads", "is 256 fixed?"),
     ("00", 2): ("dim=1", "dim=0", "mean over the sentences, axis 0"),
+    ("00", 3): ("num_heads=128 // 16", "num_heads=16", "each has 8 and not 16"),
     ("01", 1): ("row + [PAD] * (longest - len(row))", "[PAD] * (longest - len(row)) + row",
                 "PAD belongs at the end"),
     ("01", 2): ("seen[pair] += count", "seen[pair] += 1", "five merges give"),

@@ -97,8 +97,8 @@ def simple_map():
     show()
 
 
-def series_map(notebook, notes=()):
-    """The whole course as one picture, like the paper's Figure 1, the part of this notebook lit.
+def series_map(*notebooks, notes=()):
+    """The whole course as one picture, like the paper's Figure 1, the parts of these notebooks lit.
 
     The norm stands before each sublayer and once behind each stack, as in `small` (notebook 07).
 
@@ -108,7 +108,7 @@ def series_map(notebook, notes=()):
     arrows = list(ARROWS)
     for number, label, left, bottom, width, height in MAP:
         frame = number in FRAMES and height > 1
-        colour = COLOURS["lit"] if number == notebook else "#F7F7F7" if frame else "#E4E4E4"
+        colour = COLOURS["lit"] if number in notebooks else "#F7F7F7" if frame else "#E4E4E4"
         line = dict(ec="#555555", lw=0.8, ls="--" if frame and number == 10 else "-")
         shape = "round,pad=0,rounding_size=0.12"
         axis.add_patch(FancyBboxPatch((left, bottom), width, height, shape, fc=colour, **line))
@@ -154,7 +154,7 @@ def shapes_map(notebook, batch, shapes):
         (5.35, 7.0, shapes["decoder.layers.0.cross_attention.output"][0]),
         (9.4, 9.55, f"logits {shapes[''][0]}"),
     ]
-    series_map(notebook, notes)
+    series_map(notebook, notes=notes)
 
 
 LESSONS = (
