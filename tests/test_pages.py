@@ -12,27 +12,14 @@ from playwright.sync_api import expect
 
 import pages as program
 
-LONG = "notebooks/03_positional_encoding"  # gets a second reading here
-
-
-def with_second_reading(text):
-    """The text of a lesson with a second reading behind it."""
-    notebook = nbformat.reads(text, as_version=4)
-    heading = nbformat.v4.new_markdown_cell("## Second reading")
-    heading.metadata["jp-MarkdownHeadingCollapsed"] = True
-    notebook.cells += [heading, nbformat.v4.new_markdown_cell("### Inside\n\nMore of it.")]
-    return nbformat.writes(notebook)
+LONG = "notebooks/03_positional_encoding"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of a site, freshly written."""
-    text = program.Edition.text
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "OUT", tmp_path_factory.mktemp("pages"))
-        longer = {f"{LONG}.ipynb": with_second_reading}
-        patch.setattr(program.Edition, "text",
-                      lambda self, name: longer.get(name, str)(text(self, name)))  # fmt: skip
         assert program.main(["pages.py"]) == 0
         yield program.OUT
 
@@ -82,9 +69,8 @@ def test_hidden_cells_and_solutions_are_folded(solutions):
 def test_no_solution_ships(site):
     shipped = [json.loads(path.read_text("utf-8")) for path in site.glob("??/_sources/**/*.ipynb")]
     assert len(shipped) == 2 * len(program.LESSONS)
-    assert not any(
-        "<details>" in "".join(cell["source"]) for one in shipped for cell in one["cells"]
-    )
+    cells = ["".join(cell["source"]) for one in shipped for cell in one["cells"]]
+    assert not any(cell.startswith(program.FOLDED) for cell in cells)
 
 
 @pytest.fixture
@@ -110,14 +96,17 @@ def test_a_browser_without_network_shows_everything_to_everybody(open_page, name
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_second_reading_opens_for_a_link_into_it_and_for_print(open_page, language):
     page = open_page(f"{language}/{LONG}.html")
-    inside = page.get_by_text("More of it.")
+    fold = page.locator("details.second-reading")
+    inside = fold.locator("section").first
+    anchor = inside.get_attribute("id")
     expect(inside).to_be_hidden()
-    page.locator("details.second-reading > summary").click()
+    fold.locator("> summary").click()
     expect(inside).to_be_visible()
-    expect(open_page(f"{language}/{LONG}.html#inside").get_by_text("More of it.")).to_be_visible()
+    linked = open_page(f"{language}/{LONG}.html#{anchor}").locator("details.second-reading section")
+    expect(linked.first).to_be_visible()
     page = open_page(f"{language}/{LONG}.html")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(page.get_by_text("More of it.")).to_be_visible()
+    expect(page.locator("details.second-reading section").first).to_be_visible()
 
 
 @pytest.mark.parametrize("language, words", [("en", "teacher forcing"), ("zh", "钢琴")])

@@ -96,7 +96,7 @@ def test_no_file_of_a_students_copy_holds_a_solution(own):
     kinds = (".ipynb", ".py", ".md", ".toml", "")
     files = [path for path in own.rglob("*") if path.suffix in kinds and path.is_file()]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    assert student.FOLDED not in text
+    assert f'"{student.FOLDED}Solution' not in text
     cells = [cell.source for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells]
     shown = "\n".join(cell for cell in cells if not cell.startswith(student.FOLDED))
     for exercise in (exercise for path in NOTEBOOKS for exercise in exercises(path)):

@@ -82,7 +82,7 @@ class Edition:
             if cell.cell_type == "markdown":
                 cell.source = self.markdown(cell.source)
             if cell.metadata.get("jp-MarkdownHeadingCollapsed"):
-                cell.source = f"(second-reading)=\n{cell.source}"
+                cell.source += '\n\n<span class="second-reading-mark"></span>'
             for key, tag in HIDDEN.items():
                 if cell.metadata.get("jupyter", {}).get(key):
                     cell.metadata.setdefault("tags", []).append(tag)

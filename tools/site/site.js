@@ -3,7 +3,7 @@ if (document.documentElement.lang.startsWith("zh")) window.ChineseStemmer = func
 
 addEventListener("DOMContentLoaded", () => {
   // A lesson's second reading is folded as a whole. It opens for a link into it, and for print.
-  const section = document.getElementById("second-reading")?.closest("section");
+  const section = document.querySelector(".second-reading-mark")?.closest("section");
   if (section) {
     const fold = document.createElement("details");
     const summary = fold.appendChild(document.createElement("summary"));
