@@ -151,7 +151,7 @@ def test_an_unlikely_end_is_not_taken(monkeypatch):
 def test_order_is_kept_and_no_line_is_lost(translator, small_data, beam_size, first, capsys):
     texts = [english for english, _ in read_split(small_data, "dev", translator.config)]
     strange = ["", "   ", "x" * 10_000, "😀😀", "zzz qqq vvv"]
-    strange += ["word " * 500, "<eos> <pad>", "a\u2028b", "中文"]
+    strange += ["word " * 500, "<eos> <pad>", "a\u2028b", "中文", "word " * 60]
     texts[3:3] = strange
     together = translator.translate(texts, beam_size, batch_size=7, numbers=itertools.count(first))
     assert together[3:5] == ["", ""]
