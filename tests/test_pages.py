@@ -20,7 +20,13 @@ def site(tmp_path_factory):
     """The folder of a site, freshly written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "OUT", tmp_path_factory.mktemp("pages"))
-        assert program.main(["pages.py"]) == 0
+        assert program.main([]) == 0
+        assert {path.name for path in program.OUT.iterdir()} == {
+            "en",
+            "zh",
+            "translator",
+            "index.html",
+        }
         yield program.OUT
 
 

@@ -99,13 +99,14 @@ class Edition:
     def write(self, solutions):
         """Writes this edition."""
         with TemporaryDirectory() as folder:
-            source = Path(folder) / "source"
+            source, site = Path(folder) / "source", Path(folder) / "site"
             self.prepare(source, solutions)
             command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"]
             command += ["-D", f"language={self.language or 'en'}", "-d", f"{folder}/doctrees"]
-            done = subprocess.run([*command, source, self.folder])
-        if done.returncode:
-            raise InputError(f"{self.folder}: the site has faults, which stand above")
+            done = subprocess.run([*command, source, site])
+            if done.returncode:
+                raise InputError(f"{self.folder}: the site has faults, which stand above")
+            shutil.move(site, self.folder)
 
     def prepare(self, folder, solutions):
         """Writes what Sphinx makes the site of."""
@@ -144,7 +145,7 @@ class Edition:
 
 def main(arguments=None):
     """The command line. Returns the exit status."""
-    solutions = "--solutions" in (arguments or sys.argv)
+    solutions = "--solutions" in (sys.argv if arguments is None else arguments)
     shutil.rmtree(OUT, ignore_errors=True)
     editions = [Edition(OUT / "en"), Edition(OUT / "zh", "zh_CN")]
     with ThreadPoolExecutor() as pool:

@@ -17,12 +17,11 @@ FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 def reading_minutes(notebook):
     """The minutes of the first and of the second reading."""
-    minutes, part, exercise = [0.0, 0.0], 0, False
+    minutes, part = [0.0, 0.0], 0
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             part = 1 if SECOND.search(cell.source) else part
-            exercise = cell.source.startswith("**Exercise") or cell.source.startswith("<details>")
-            if not exercise:
+            if not cell.source.startswith(("**Exercise", "<details>")):
                 minutes[part] += len(FOLDED.sub("", cell.source).split()) / 95
         elif not (is_folded(cell) or {"exercise", "check"} & set(cell.metadata.get("tags", ()))):
             lines = sum(bool(line.strip()) for line in cell.source.splitlines())

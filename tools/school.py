@@ -103,6 +103,7 @@ def collect(lessons):
             try:
                 notebook = nbformat.read(newest, as_version=4)
                 nbformat.validate(notebook)
+                notebook = without_doubles(notebook)
             except Exception as error:  # a file may hold anything
                 reason = str(error).partition("\n")[0]
                 wrong.append(f"{student.name}: {newest.name} is no notebook ({reason})")
@@ -111,7 +112,7 @@ def collect(lessons):
                 wrong.append(f"{student.name}: {number} is there {len(files)} times, newest taken")
             place = CLASS / "submitted" / student.name / number
             place.mkdir(parents=True, exist_ok=True)
-            nbformat.write(without_doubles(notebook), place / path.name)
+            nbformat.write(notebook, place / path.name)
             found.append((student.name, number))
     return found, wrong
 

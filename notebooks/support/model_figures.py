@@ -99,16 +99,15 @@ def arrows_figure(meaning, mixes):
     axis.set(xlim=(-0.1, 2.6), ylim=(-0.1, 2.6), xlabel="music", ylabel="sport", aspect="equal")
 
 
-def heads_maps(weights, names, word):
-    """Lesson 04: where a word looks, head by head: `weights` {name: (tokens, weights (H, T))}."""
-    figure, axes = plt.subplots(1, len(names), figsize=(11, 3.4), layout="constrained")
-    for axis, title in zip(axes, names):
-        tokens, rows = weights[title]
+def heads_maps(looks, word):
+    """Lesson 04: where a word looks, head by head: `looks` {title: (tokens, weights (H, T))}."""
+    figure, axes = plt.subplots(1, len(looks), figsize=(11, 3.4), layout="constrained")
+    for axis, (title, (tokens, rows)) in zip(axes, looks.items()):
         heads = [f"head {number + 1}" for number in range(len(rows))]
         axis.imshow(rows, vmin=0, vmax=1, aspect="auto")
         axis.set_xticks(range(len(tokens)), tokens, rotation=60, ha="right", rotation_mode="anchor")
         axis.set_yticks(range(len(heads)), heads)
-        axis.set(title=f"where {word} looks: {title}")
+        axis.set(title=f"where {word} looks beside {title}")
     figure.colorbar(axes[0].images[0], ax=axes, label="attention weight")
 
 
