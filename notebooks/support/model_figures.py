@@ -58,23 +58,33 @@ def table_figure(table):
     axes[1].legend(frameon=False, loc="lower center", ncol=4)
 
 
-def units_figure(names, W1, b1, W2, held):
-    """Lesson 06: a feed-forward on named dimensions, `held` of them 1; lit is what is not 0."""
-    x = torch.tensor([float(name in held) for name in names])
-    units = (x @ W1 + b1).relu()
-    layers = [x, units, units @ W2]
+def units_figure(names, W1, b1, W2, cases):
+    """Lesson 06: a feed-forward on named dimensions, a panel a case; lit is what is not 0.
+
+    `cases` are lists of the names that are 1.
+    """
+    axes = plt.subplots(len(cases), 1, figsize=(9, 3.3 * len(cases)))[1]
+    for axis, held in zip(axes, cases):
+        x = torch.tensor([float(name in held) for name in names])
+        units_panel(axis, names, [x, (x @ W1 + b1).relu()], (W1, W2), b1)
+        axis.set_title(f"in: {' and '.join(held)}")
+
+
+def units_panel(axis, names, layers, matrices, bias):
+    """Draws the inputs, the units and the outputs, and the weights between them that are not 0."""
+    layers = [*layers, layers[1] @ matrices[1]]
     heights = [np.linspace(4, 0, len(layer)) if len(layer) > 2 else (3.2, 0.8) for layer in layers]
-    axis = plt.subplots(figsize=(9, 3.4))[1]
-    for column, weights in enumerate((W1, W2)):
+    for column, weights in enumerate(matrices):
         for (start, end), weight in np.ndenumerate(weights.numpy()):
             if weight:
                 lit = layers[column][start] * layers[column + 1][end] > 0
                 ends = heights[column][start], heights[column + 1][end]
                 style = dict(color=COLOURS["wrong"], lw=2.5) if lit else dict(color="#BBBBBB", lw=1)
                 axis.plot((column, column + 1), ends, **style)
-    texts = [names, [f"unit {number}" for number in range(len(units))], names]
-    for column, layer in enumerate(layers):
-        for value, level, text in zip(layer.tolist(), heights[column], texts[column]):
+    units = [f"unit {number}: sum {value:+g}".replace("-", "− ") for number, value in
+             enumerate(bias.tolist())]  # fmt: skip
+    for column, (layer, texts) in enumerate(zip(layers, [names, units, names])):
+        for value, level, text in zip(layer.tolist(), heights[column], texts):
             colour = "#F0E442" if value else "white"
             axis.plot(column, level, "o", markersize=22, color=colour, markeredgecolor="black")
             axis.text(column, level, f"{value:g}", ha="center", va="center")
@@ -84,6 +94,22 @@ def units_figure(names, W1, b1, W2, held):
     axis.set(xlim=(-0.6, 2.6), ylim=(-0.6, 4.6), yticks=[])
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
+
+
+def feed_forward_figure():
+    """Lesson 06: the module with its shapes, each width drawn."""
+    axis = plt.subplots(figsize=(10, 2.8))[1]
+    parts = [(0, 1, "x\n(T, 256)", "#E4E4E4"), (4, 4, "hidden units\n(T, 1024)", "#F0E442"),
+             (11, 1, "output\n(T, 256)", "#E4E4E4")]  # fmt: skip
+    for left, width, text, colour in parts:
+        axis.add_patch(plt.Rectangle((left, 0), width, 1.2, fc=colour, ec="#555555"))
+        axis.text(left + width / 2, 1.45, text, ha="center")
+    for start, end, text in ((1.1, 3.9, "W1, b1\nReLU"), (8.1, 10.9, "W2, b2")):
+        arrow(axis, (start, 0.6), (end, 0.6), lw=2)
+        axis.text((start + end) / 2, 0.75, text, ha="center")
+    axis.set(xlim=(-0.5, 12.5), ylim=(-0.1, 2.4))
+    axis.set_title("Wider, negative numbers to zero, and narrow again; each row by itself")
+    axis.axis("off")
 
 
 def arrows_figure(meaning, mixes):
@@ -379,3 +405,33 @@ def cache_steps(tokens):
                 axis.set_title(f"step {step + 1}\n→ {written[step]}", fontsize=12)
             axis.spines[:].set_visible(False)
         axes[row, 0].set_ylabel(name)
+
+
+def circle_figure(before, after):
+    """Lesson 05: points (N, 3) before a norm and after it, which puts them on one circle."""
+    figure = plt.figure(figsize=(9, 4.2))
+    titles = ("before: anywhere in space", "after: all on one circle")
+    for number, (title, points) in enumerate(zip(titles, (before, after)), start=1):
+        axis = figure.add_subplot(1, 2, number, projection="3d")
+        axis.scatter(*points.T, c=range(len(points)), cmap="viridis", depthshade=False)
+        axis.view_init(elev=50, azim=15)
+        axis.set(title=title, xlabel="first", ylabel="second", zlabel="third")
+
+
+def readers_figure(maps, text):
+    """Lesson 08: what two readers attend to, runners in layer 1 and questions in layer 2.
+
+    `maps`: for each reader the weights (S, S) of its two layers.
+    """
+    runners = text.index("?")
+    ratios = dict(height_ratios=[runners, 2.4], layout="constrained")
+    axes = plt.subplots(2, 2, figsize=(12, 6), **ratios)[1]
+    answers = [text.index(asked) + 1 for asked in text[runners + 1 :]]
+    names = ("one reader", "another reader")
+    for column, (name, (first, second)) in enumerate(zip(names, maps)):
+        title = f"{name}, layer 1: the runners"
+        expected = list(range(runners - 1))
+        framed_map(axes[0, column], first[1:runners], text[1:runners], text, expected, title)
+        asked = text[runners + 1 :]
+        title = f"{name}, layer 2: the questions"
+        framed_map(axes[1, column], second[runners + 1 :], asked, text, answers, title)
