@@ -7,6 +7,23 @@ from notebooks.support.proofs import hooked, token_log_probs
 
 
 @torch.no_grad()
+def unit_values(translator, layer, unit, texts):
+    """A decoder unit's values before ReLU, each where this was read and that was written.
+
+    `texts` are pairs of an English sentence and the beginning of its translation.
+    """
+    source, target = translator.source, translator.target
+    items = [([*source.encode(english), EOS], [BOS, *target.encode(chinese), EOS])
+             for english, chinese in texts]  # fmt: skip
+    batch, values = Batch.collate(items), {}
+    modules = {layer: translator.model.decoder.layers[layer - 1].feed_forward.inner}
+    with hooked(modules, values.__setitem__):
+        translator.model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)
+    last = (batch.tgt_in != PAD).sum(dim=1) - 1
+    return values[layer][torch.arange(len(texts)), last, unit].tolist()
+
+
+@torch.no_grad()
 def decoder_units(translator, pairs):
     """The units' values as the decoder reads pairs of texts, and where it does.
 
