@@ -4,7 +4,6 @@ import itertools
 import random
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from notebooks.data_preparation import PAD, pad_rows
 
@@ -57,22 +56,15 @@ def is_question(ids):
     return mark.cumsum(dim=1).bool() & ~mark & (ids != PAD)
 
 
-def train(reader, texts, answers, masked=True):
-    """Trains a reader to score the answer highest at each question: 300 steps of 64 texts."""
-    optimizer = torch.optim.Adam(reader.parameters(), lr=3e-3, fused=True)
-    for _ in range(300):
-        rows = torch.randint(len(texts), (64,))
-        scores = reader(texts[rows], masked)[is_question(texts[rows])]  # (questions, words)
-        loss = cross_entropy(scores, answers[rows].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
 @torch.no_grad()
 def share_right(reader, texts, answers, masked=True):
     """The share of questions at which a reader scores the answer highest."""
-    predicted = reader(texts, masked)[is_question(texts)].argmax(dim=-1)
+    return share_of_scores(reader(texts, masked), texts, answers)
+
+
+def share_of_scores(scores, texts, answers):
+    """The share of questions at which the answer has the highest score, of (B, S, words)."""
+    predicted = scores[is_question(texts)].argmax(dim=-1)
     return (predicted == answers.flatten()).float().mean().item()
 
 
@@ -87,13 +79,16 @@ def attention_map(reader, ids, layer):
 
 
 def shares_of_pattern(reader, texts):
-    """How often the largest weight goes, in layer 1, from a runner to the one before, and, in
-    layer 2, from a question to its answer.
+    """What a runner gives to the one before in layer 1, and to each other one, in the mean; and how
+    often, in layer 2, the largest weight of a question goes to its answer.
     """
-    first, second = (attention_map(reader, texts, n).argmax(dim=-1).tolist() for n in (0, 1))
-    before, behind = [], []
-    for text, one, two in zip(texts.tolist(), first, second):
+    first, second = (attention_map(reader, texts, layer) for layer in (0, 1))
+    before, others, behind = [], [], []
+    for text, one, two in zip(texts.tolist(), first, second.argmax(dim=-1).tolist()):
         mark = text.index(WORDS.index("?"))
-        before += [one[runner] == runner - 1 for runner in range(1, mark)]
+        for runner in range(1, mark):
+            before.append(one[runner, runner - 1].item())
+            rest = one[runner, :mark].sum() - one[runner, runner - 1] - one[runner, runner]
+            others.append(rest.item() / (mark - 2))
         behind += [two[asks] == text.index(text[asks]) + 1 for asks in (mark + 1, mark + 2)]
-    return sum(before) / len(before), sum(behind) / len(behind)
+    return tuple(sum(part) / len(part) for part in (before, others, behind))
