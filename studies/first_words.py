@@ -5,8 +5,9 @@ after each of them: BLEU and chrF on dev as it stands and as it is typed in a hu
 tests/typed.tsv are translated acceptably. Short runs decide how English is read: as it is written,
 in small letters, or with copies in small letters. Runs of full length decide the label smoothing,
 and compare the corpus with what it was before the phrases of its last 1,628 lines came. They are
-measured on the test set, too, by which nothing is chosen, and asked for the verbs of *play* with
-attention masked as in lesson 09. Stopped, it goes on from the file.
+measured on the test set, too, by which nothing is chosen, asked for the verbs of *play* with
+attention masked as in lesson 09, and for how sure they are, which lesson 12 shows. Stopped, it goes
+on from the file.
 """
 
 import re
@@ -16,15 +17,20 @@ from engine.startup import tune_process
 
 tune_process()  # before PyTorch
 
+import torch
+
 from engine.run_config import RunConfig
 from engine.scoring import measure
+from notebooks.data_preparation import BOS, EOS, PAD, Batch
 from notebooks.setup import replace
+from notebooks.support.proofs import likeliest
 from notebooks.support.story import MASKED, THINGS, count_right, translate_masked
 from studies.training import STEPS, pairs_of, score_greedily, train_missing, train_on
 from utils import ROOT
 
 OUTPUT = ROOT / "studies" / "first_words.json"
 SEEDS = 3
+SHOWN = ("football", "tennis", "chess", "the piano", "the violin", "in the garden")  # as in 00
 PHRASES = 1628  # the last lines of train.tsv
 END = re.compile(r"[.!?。！？]+$")
 
@@ -77,6 +83,35 @@ def scores(translator):
     }
 
 
+def guesses(translator):
+    """The three likeliest tokens where the verb is to be written, with their probabilities."""
+    result = {}
+    for thing in SHOWN:
+        before = "我们每天在花园里" if "garden" in thing else "我们每天"
+        found = likeliest(translator, f"We play {thing} every day.", before)
+        result[thing] = [[token, round(probability, 3)] for token, probability in found]
+    return result
+
+
+@torch.no_grad()
+def calibration(translator, pairs):
+    """Ten bins by the likeliest token's probability: tokens, mean probability, share right."""
+    sure, right = [], []
+    items = [([*translator.source.encode(one), EOS], [BOS, *translator.target.encode(other), EOS])
+             for one, other in pairs]  # fmt: skip
+    for start in range(0, len(items), 64):
+        batch = Batch.collate(items[start : start + 64])
+        real = batch.tgt_out != PAD
+        logits = translator.model(batch.src, batch.tgt_in, batch.src_mask, batch.tgt_mask)[real]
+        probability, token = logits[:, PAD + 1 :].softmax(dim=-1).max(dim=-1)
+        sure.append(probability)
+        right.append(token + PAD + 1 == batch.tgt_out[real])
+    sure, right = torch.cat(sure), torch.cat(right).float()
+    number = (sure * 10).long().clamp(max=9)
+    bins = [(sure[number == low], right[number == low]) for low in range(10)]
+    return [[len(s), round(s.mean().item(), 4), round(r.mean().item(), 4)] for s, r in bins]
+
+
 def run_row(row, runs, config):
     """Trains once. Returns the row with what is measured."""
     words = "lowercase-words" if row["letters"] == "small letters" else "words"
@@ -90,6 +125,8 @@ def run_row(row, runs, config):
             for name, pairs in MASKED.items()
         }
         result["story"] = {"masked": masked}
+        result["guesses"] = guesses(translator)
+        result["bins"] = calibration(translator, pairs_of("dev"))
     return result
 
 

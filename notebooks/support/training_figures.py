@@ -10,25 +10,23 @@ from notebooks.support.story import THINGS
 from utils import ROOT
 
 
-def starts_figure(runs):
-    """Lesson 11: {name: (losses, losses)} from two seeds each, whole and zoomed in."""
-    whole, near = plt.subplots(1, 2, figsize=(10, 3.6))[1]
-    colours = ("right", "train", "wrong")
-    for (name, seeds), colour in zip(runs.items(), colours):
-        for axis in (whole, near):
-            for losses, label in zip(seeds, (name, None)):
-                axis.plot(losses, color=COLOURS[colour], label=label)
-            axis.set_xlabel("step")
-    whole.set(ylabel="loss, nats per token", ylim=(0, 100))
-    near.set(xlim=(15, 50), ylim=(5, 6.4), title="zoomed in")
-    whole.legend(frameon=False)
+def starts_figure(scores):
+    """Lesson 11: {first weights: BLEU after the same training}, a bar each, the best on top."""
+    names = sorted(scores, key=scores.get)
+    axis = plt.subplots(figsize=(8, 3.6))[1]
+    colours = [COLOURS["right"] if name == names[-1] else "#BBBBBB" for name in names]
+    bars = axis.barh(names, [scores[name] for name in names], color=colours)
+    axis.bar_label(bars, [f"{scores[name]:.1f}" for name in names], padding=3)
+    axis.set(xlabel="BLEU on dev", title="The same training from other first weights", xlim=(0, 46))
 
 
 def logits_figure(logits):
     """Lesson 11: how often logits of each size occur, {name: logits of any shape}, on one scale."""
-    axes = plt.subplots(1, len(logits), figsize=(9, 2.6), sharex=True, sharey=True)[1]
+    figure, axes = plt.subplots(1, len(logits), figsize=(11, 2.6), sharex=True, sharey=True)
+    ends = [end(values).item() for end in (torch.min, torch.max) for values in logits.values()]
     for axis, (name, values) in zip(axes, logits.items()):
-        axis.hist(values.flatten().numpy(), bins=60, range=(-45, 115), color=COLOURS["right"])
+        axis.hist(values.flatten().numpy(), bins=90, range=(min(ends), max(ends)),
+                  color=COLOURS["right"])  # fmt: skip
         axis.set(title=name, xlabel="logit", yscale="log")
     axes[0].set_ylabel("how many")
 
@@ -72,17 +70,19 @@ def lowest_loss_figure(z, losses, best, lowest):
 
 
 def calibration_figure(measured):
-    """Lesson 12: how often right against how confident, {kind: [(confidence, right)]}, in bins."""
+    """Lesson 12: how often right against how confident, {kind: trainings}, a line for each.
+
+    A training is its ten bins: (tokens, mean confidence, share right). Bins of fewer than 30
+    tokens are not drawn.
+    """
     axis = plt.subplots(figsize=(5.6, 5.6))[1]
     axis.plot([0, 1], [0, 1], "k--", linewidth=1, label="calibrated")
-    for (name, models), colour in zip(measured.items(), (COLOURS["wrong"], COLOURS["right"])):
-        for number, (confidence, right) in enumerate(models):
-            bins = [(10 * confidence).long().clamp(max=9) == low for low in range(10)]
-            bins = [chosen for chosen in bins if chosen.sum() >= 30]
-            points = [(confidence[chosen].mean(), right[chosen].mean()) for chosen in bins]
+    for (name, trainings), colour in zip(measured.items(), (COLOURS["wrong"], COLOURS["right"])):
+        for number, bins in enumerate(trainings):
+            points = [(sure, right) for count, sure, right in bins if count >= 30]
             axis.plot(*zip(*points), "o-", color=colour, label=None if number else name)
-    axis.set(title="Calibration on new sentences", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axis.set(xlabel="probability of the likeliest token", ylabel="fraction that is right")
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axis.set(xlabel="probability of the likeliest token", ylabel="share that is right")
     axis.legend(frameon=False)
 
 
