@@ -33,7 +33,6 @@ from notebooks.data_preparation import TokenBatchSampler, make_dataloader
 from notebooks.label_smoothing import LabelSmoothing
 from notebooks.loss import BatchLoss
 from notebooks.setup import replace
-from notebooks.support.draws import scale_layers
 from notebooks.training import train_step
 from studies.training import DATA, STEPS, train_missing
 from studies.variants import build, draw_as_gpt2, make_muon
@@ -54,6 +53,16 @@ SINCE = ["RoPE", "RMSNorm", "SwiGLU", "GQA", "attention dropout", "Muon"]
 TOGETHER = "all that helped"
 # whose mean dev loss is lower than that of every seed as it is
 HELPED = ["Muon", "RoPE", "SwiGLU"]
+
+
+def scale_layers(model, factor):
+    """Multiplies every matrix of a model's layers, in place."""
+    with torch.no_grad():
+        for parameter in (*model.encoder.parameters(), *model.decoder.parameters()):
+            if parameter.dim() == 2:
+                parameter.mul_(factor)
+
+
 STARTS = {  # name: what is done with the first weights
     "layers three times as large": partial(scale_layers, factor=3),
     "layers a third as large": partial(scale_layers, factor=1 / 3),

@@ -167,16 +167,3 @@ def labels():
     """All texts of the map and of the strip, each once; of a frame both halves, too."""
     on_map = [text for _, label, *_ in MAP for text in (label, *label.split(": "))]
     return list(dict.fromkeys(on_map + LESSONS))
-
-
-def course_strip(notebook):
-    """The course as a row of lessons, this notebook's lit."""
-    axis = plt.subplots(figsize=(10, 1.3))[1]
-    for number, name in enumerate(LESSONS):
-        colour = COLOURS["lit"] if number == notebook else "#E4E4E4"
-        axis.add_patch(plt.Rectangle((number, 0), 0.9, 0.6, fc=colour, ec="#555555", lw=0.8))
-        axis.text(number + 0.45, 0.3, f"{number:02}", ha="center", va="center", size=11)
-        axis.text(number + 0.3, 0.7, name, rotation=30, size=10)
-    axis.set(xlim=(-0.1, 18.2), ylim=(-0.05, 1.6))
-    axis.axis("off")
-    show()

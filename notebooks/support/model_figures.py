@@ -5,7 +5,6 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 
-from notebooks.multi_head_attention import scaled_dot_product_attention
 from notebooks.support.pictures import COLOURS, arrow, attention_heatmap
 
 
@@ -183,45 +182,6 @@ def cut_figure(rows, heads):
         axes[0].axvline(border, color="black", linewidth=2)
 
 
-@torch.no_grad()
-def heads_figure(attention, x, words, word):
-    """Lesson 04: what one word goes through in self-attention, head by head, from vector to output.
-
-    `attention` is a MultiHeadAttention, x (1, T, d_model) what it reads, `word` a position.
-    """
-    heads = attention.num_heads
-    query, key, value = (
-        attention.split(layer(x))[0] for layer in (attention.query, attention.key, attention.value)
-    )  # (H, T, d_k)
-    mixed, weights = (
-        part[:, 0] for part in scaled_dot_product_attention(query[:, word, None], key, value)
-    )  # (H, d_k) and (H, T)
-    output = attention.output(mixed.flatten())
-    rows = {
-        f"the vector of {words[word]}": x[0, word][None],
-        "query": query[:, word],
-        "attention\nweights": weights,
-        "mixed\nvalues": mixed,
-        "output": output[None],
-    }
-    # a part for each head, or one as wide as all heads together
-    places = [[f"{name} {n % len(parts)}" for n in range(heads)] for name, parts in rows.items()]
-    axes = plt.subplot_mosaic(places, figsize=(10, 5.6), height_ratios=[1, 1, 4, 1, 1])[1]
-    for name, parts in rows.items():
-        for head, part in enumerate(parts):
-            axis = axes[f"{name} {head}"]
-            if name.startswith("attention"):
-                axis.bar(words, part, color=COLOURS["encoder"])
-                axis.set(ylim=(0, 1), yticks=[0, 1] if head == 0 else [])
-                axis.tick_params("x", rotation=60)
-            else:
-                axis.imshow(part[None], aspect="auto", cmap="PuOr", vmin=-2, vmax=2)
-                axis.set(xticks=[], yticks=[])
-            if name == "query":
-                axis.set_title(f"head {head + 1}", size=12)
-        axes[f"{name} 0"].set_ylabel(name, rotation=0, ha="right", va="center", size=12)
-
-
 def growing_lines(sizes, names, stages):
     """Lesson 05: the RMS of each token's vector (stages, tokens), a line for each."""
     axis = plt.subplots(figsize=(7, 3.8))[1]
@@ -295,19 +255,6 @@ def norm_places_figure():
         axis.text(0.7, 1.1, "shortcut: x")
         axis.set(title=title, xlim=(-0.2, 8.2), ylim=(-0.8, 1.5))
         axis.axis("off")
-
-
-def learning_figure(learned, guessing):
-    """Lesson 07: for each form the losses of its seeds every 15 steps, and that of guessing."""
-    axes = plt.subplots(1, len(learned), figsize=(11, 3), sharex=True, sharey=True)[1]
-    for axis, (form, runs) in zip(axes, learned.items()):
-        for losses in runs:
-            axis.plot(range(15, 15 * len(losses) + 1, 15), losses, color=COLOURS["train"])
-        axis.axhline(guessing, color="black", linestyle=":", linewidth=1)
-        axis.set_title(form, fontsize=10)
-        axis.set(ylim=(0, 2), xlabel="step")
-    axes[0].text(180, guessing - 0.2, "guessing", ha="right")
-    axes[0].set_ylabel("loss, nats")
 
 
 def sublayers_in_a_row(axis, names):

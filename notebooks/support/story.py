@@ -14,7 +14,7 @@ import torch
 from engine.attention_maps import attention_maps, translation_attention
 from notebooks.data_preparation import BOS, EOS, PAD, Batch, pad_rows, padding_mask
 from notebooks.decoder import KVCache
-from notebooks.support.proofs import hooked, likeliest
+from notebooks.support.proofs import hooked
 from notebooks.translation import length_limits, next_logits
 
 WHO = ("We", "They", "My brothers", "The children", "You", "Many people")
@@ -213,17 +213,6 @@ def word_attention(translator, sentence, translation, token):
     for word, weight in zip(words, row.tolist()):
         weights[word] += weight
     return weights
-
-
-def verb_guesses(translator, thing):
-    """What the model's translation has before the verb, and the three likeliest tokens there.
-
-    The text, and pairs (token, probability).
-    """
-    sentence = f"We play {thing} every day."
-    (text,) = translator.translate([sentence])
-    before = text[: next(index for index, sign in enumerate(text) if sign in "踢打下弹拉玩")]
-    return before, likeliest(translator, sentence, before)
 
 
 @torch.no_grad()

@@ -2,10 +2,9 @@
 
 import matplotlib.pyplot as plt
 import torch
-from IPython.display import display
 
 from engine.files import read_json
-from notebooks.support.pictures import COLOURS, curves, picture, training_curves
+from notebooks.support.pictures import COLOURS, curves
 from notebooks.support.story import THINGS
 from utils import ROOT
 
@@ -218,25 +217,3 @@ def ngrams_figure(texts):
             axis.text(-0.2, -0.25 * n, f"{n}-grams", color=hue, ha="right", va="center")
         axis.set(xlim=(-1.8, 10), ylim=(-1.3, 1), title=title)
         axis.axis("off")
-
-
-class LiveCurves:
-    """The curves of a training, drawn anew in place at each record, as `on_log` of `run_training`.
-
-    Prints what an evaluation has translated. `max_grad_norm` is drawn where gradients are clipped.
-    """
-
-    def __init__(self, max_grad_norm):
-        self.max_grad_norm = max_grad_norm
-        self.shown = None
-
-    def __call__(self, records):
-        figure = training_curves(records, self.max_grad_norm)[0].figure
-        data, about = picture(figure)
-        plt.close(figure)
-        if self.shown:
-            self.shown.update(data, metadata=about, raw=True)
-        else:
-            self.shown = display(data, metadata=about, raw=True, display_id=True)
-        if "samples" in records[-1]:
-            print(records[-1]["step"], *(text for _, text in records[-1]["samples"]), sep="  ")
