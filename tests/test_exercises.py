@@ -67,7 +67,7 @@ WRONG = {
     ("16", 3): ("length_penalty(limit, alpha) <=", "length_penalty(len(tokens) + 1, alpha) <=",
                 "was its prefix left out?"),
     ("16", 2): ("100 * brevity * math", "100 * math", "the brevity penalty is missing"),
-    ("05", 1): ("mean(dim=-1)", "mean(dim=1)", "which axis goes?"),
+    ("05", 1): ("x.square().mean(dim=-1).sqrt()", "x.norm(dim=-1)", "take the mean of the squares"),
     ("06", 1): ("[1, -1, 0, 0, 0], 0", "[1, 0, 0, 0, 0], 0", "what should piano do to the sum?"),
     ("06", 2): ("[[1.0, -1.0], [-1.0, 1.0]]", "[[1.0, 0.0], [0.0, 1.0]]", "that is the sum"),
     ("07", 1): ("norm(x + sublayer(x))", "x + norm(sublayer(x))", "comes after the sum"),

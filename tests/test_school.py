@@ -52,7 +52,7 @@ def marked(tmp_path_factory):
         (handed_in / "cem" / NOTEBOOKS[3].name).write_text('{"cells"', encoding="utf-8")
         path = handed_in / "cem" / NOTEBOOKS[5].name
         notebook = nbformat.read(path, as_version=4)
-        first = tagged(notebook.cells, "exercise")[0]
+        first = tagged(notebook.cells, "exercise")[1]
         second = copy.deepcopy(first)  # somebody has split the cell
         first.source, second.source = re.split(r"\n(?=class )", first.source)
         notebook.cells.insert(notebook.cells.index(first) + 1, second)
@@ -65,9 +65,9 @@ def test_a_class_is_marked_whatever_some_have_handed_in(marked):
     folder, printed = marked
     text = "\n".join(printed)
     assert printed[1:4] == [
-        "Ada L    +    +    +    +    +    +    +    +",
-        "cem      .    .    .    .    .    .    +    +",
-        "王        -    -    -    -    -    -    -    -",
+        "Ada L    +    +    +    +    +    +    +    +    +",
+        "cem      .    .    .    .    .    .    +    +    +",
+        "王        -    -    -    -    -    -    -    -    -",
     ]
     assert "03.1 missed by 王" in text
     assert "cem: 03_positional_encoding.ipynb is no notebook" in text
