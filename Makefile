@@ -45,7 +45,7 @@ train-large: .venv/ready  ## train the paper's base model on DATA, a process for
 	test -e "$$RAW_DATA/prepared/settings.json" || $(BIN)/python prepare.py --data "$$RAW_DATA" --config base --out "$$RAW_DATA/prepared"
 	$(BIN)/torchrun $(MACHINES) --nproc-per-node $(PROCESSES) train.py -- --data "$$RAW_DATA/prepared" --run "$${RAW_RUN:-runs/large}"
 
-.PHONY: verbs first-words sentences starts
+.PHONY: verbs first-words sentences starts log
 verbs: .venv/ready  ## train `small` with three seeds and ask each hundred steps for the verbs of play, 40 minutes on 2 cores: studies/verbs.json
 	$(BIN)/python -m studies.verbs
 
@@ -54,6 +54,9 @@ first-words: .venv/ready  ## train `small` with and without the phrases, in smal
 
 sentences: .venv/ready  ## train `small` on a corpus in which a piano is kicked, and with fewer lines of it: studies/sentences.json
 	$(BIN)/python -m studies.sentences
+
+log: .venv/ready  ## train `small` once and ask it the six sentences of lesson 00 at each evaluation: studies/log.jsonl
+	$(BIN)/python -m studies.log
 
 starts: .venv/ready  ## train `small` from other first weights, three hours on 2 cores: studies/starts.json
 	$(BIN)/python -m studies.starts

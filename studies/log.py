@@ -1,0 +1,30 @@
+"""The log of one whole training of `small`, which lesson 15 reads where the reader has none yet.
+
+`make log` trains it as `make run` does, with seed 0 (about a quarter of an hour on 2 cores), asks
+it at each evaluation for the six sentences of lesson 00, and keeps its log in studies/log.jsonl.
+"""
+
+import shutil
+
+from engine.startup import tune_process
+
+tune_process()  # before PyTorch
+
+from engine.run import run_training
+from engine.run_config import RunConfig
+from studies.training import DATA
+from utils import ROOT
+
+OUTPUT = ROOT / "studies" / "log.jsonl"
+THINGS = ("football", "tennis", "chess", "the piano", "the violin", "in the garden")
+SIX = [f"We play {thing} every day." for thing in THINGS]
+
+
+def main(data=DATA, run=ROOT / "runs" / "log", output=OUTPUT, config=None):
+    """Trains, and keeps the log."""
+    run_training(data, config or RunConfig.preset("small"), run, samples=SIX)
+    shutil.copyfile(run / "log.jsonl", output)
+
+
+if __name__ == "__main__":
+    main()
