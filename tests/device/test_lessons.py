@@ -26,8 +26,10 @@ SHORTER = {
         ("lines[500:]", "lines[80:]"),
     ],
     "16": [
-        ("best > 38 and len(pairs) == 1003 and p_value < 0.05",
-         "best > 30 and len(pairs) == FEWER and p_value < 1"),
+        (
+            "best > 38 and len(pairs) == 1003 and p_value < 0.05",
+            "best > 30 and len(pairs) == FEWER and p_value < 1",
+        ),
         ('["greedy"]["bleu"] + 1.5', '["greedy"]["bleu"] - 5'),
         ('< widths["beam of 1"][0]', '< widths["beam of 1"][0] + 5'),
         ('assert widths["beam of 8"][2] > 2 * base', "assert base > 0"),
