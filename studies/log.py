@@ -12,18 +12,17 @@ tune_process()  # before PyTorch
 
 from engine.run import run_training
 from engine.run_config import RunConfig
+from studies.first_words import SHOWN
 from studies.training import DATA
 from utils import ROOT
 
-OUTPUT = ROOT / "studies" / "log.jsonl"
-THINGS = ("football", "tennis", "chess", "the piano", "the violin", "in the garden")
-SIX = [f"We play {thing} every day." for thing in THINGS]
 
-
-def main(data=DATA, run=ROOT / "runs" / "log", output=OUTPUT, config=None):
+def main():
     """Trains, and keeps the log."""
-    run_training(data, config or RunConfig.preset("small"), run, samples=SIX)
-    shutil.copyfile(run / "log.jsonl", output)
+    run = ROOT / "runs" / "log"
+    six = [f"We play {thing} every day." for thing in SHOWN]
+    run_training(DATA, RunConfig.preset("small"), run, samples=six)
+    shutil.copyfile(run / "log.jsonl", ROOT / "studies" / "log.jsonl")
 
 
 if __name__ == "__main__":

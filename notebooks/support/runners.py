@@ -78,17 +78,13 @@ def attention_map(reader, ids, layer):
     return attention.weights[:, 0]
 
 
-def shares_of_pattern(reader, texts):
-    """What a runner gives to the one before in layer 1, and to each other one, in the mean; and how
-    often, in layer 2, the largest weight of a question goes to its answer.
-    """
-    first, second = (attention_map(reader, texts, layer) for layer in (0, 1))
-    before, others, behind = [], [], []
-    for text, one, two in zip(texts.tolist(), first, second.argmax(dim=-1).tolist()):
+def shares_of_runners(reader, texts):
+    """What a runner gives in layer 1 to the one before, and to each other one, in the mean."""
+    before, others = [], []
+    for text, weights in zip(texts.tolist(), attention_map(reader, texts, 0)):
         mark = text.index(WORDS.index("?"))
         for runner in range(1, mark):
-            before.append(one[runner, runner - 1].item())
-            rest = one[runner, :mark].sum() - one[runner, runner - 1] - one[runner, runner]
+            before.append(weights[runner, runner - 1].item())
+            rest = weights[runner, :mark].sum() - weights[runner, runner - 1 : runner + 1].sum()
             others.append(rest.item() / (mark - 2))
-        behind += [two[asks] == text.index(text[asks]) + 1 for asks in (mark + 1, mark + 2)]
-    return tuple(sum(part) / len(part) for part in (before, others, behind))
+    return sum(before) / len(before), sum(others) / len(others)

@@ -80,6 +80,7 @@ def calibration_figure(measured):
         for number, bins in enumerate(trainings):
             points = [(sure, right) for count, sure, right in bins if count >= 30]
             axis.plot(*zip(*points), "o-", color=colour, label=None if number else name)
+    axis.set(title="Asked for 90 %, it is nearly calibrated")
     axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axis.set(xlabel="probability of the likeliest token", ylabel="share that is right")
     axis.legend(frameon=False)
