@@ -157,13 +157,6 @@ def shapes_map(notebook, batch, shapes):
     series_map(notebook, notes=notes)
 
 
-LESSONS = (
-    "setup data embedding positions attention norm feed-forward sublayer encoder decoder "
-    "Transformer make_model smoothing loss optimiser training translation"
-).split()
-
-
 def labels():
-    """All texts of the map and of the strip, each once; of a frame both halves, too."""
-    on_map = [text for _, label, *_ in MAP for text in (label, *label.split(": "))]
-    return list(dict.fromkeys(on_map + LESSONS))
+    """All texts of the map, each once; of a frame both halves, too."""
+    return list(dict.fromkeys(text for _, label, *_ in MAP for text in (label, *label.split(": "))))
