@@ -21,8 +21,10 @@ translate translator train-large: export RAW_RUN := $(value RUN)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box, or with RUN
 	@$(BIN)/python translate.py $(if $(value RUN),--run "$$RAW_RUN") -- "$$RAW"
 
+# threads that wait leave the processors to a training that runs beside (engine/startup.py)
+lab: export GOMP_SPINCOUNT ?= 10000
 lab: .venv/ready  ## open the course in JupyterLab
-	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
 translator: .venv/ready  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
 	$(BIN)/python export.py --form page $(if $(value RUN),--run "$$RAW_RUN") --out translator
@@ -72,6 +74,7 @@ bench: .venv/bench  ## speed against other programs, as ratios, some minutes: ru
 compile = $(BIN)/python -m compileall -q -j 0 $(BIN)/../lib >/dev/null 2>&1 || true
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.12')"
+	@echo "setting up .venv: 0.5 to 3 GB to download, some minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.txt
 	@$(compile)

@@ -103,6 +103,8 @@ def run_training(data, config, run, restart=False, on_log=None, start=None, samp
             tell_other_spaces(target, [text for _, text in dev_pairs])
             if start:
                 tell_start(start, train_set, mean_loss(model, dev_set, config))
+        elif is_first():
+            print(f"{folder.path}: goes on from its checkpoint")
         translate = partial(translate_some, model, (source, target), dev_pairs, config, samples)
         return train_in(folder, config, parts, train_set, dev_set, translate, on_log, replaced)
 

@@ -110,8 +110,12 @@ def choose_alpha(translator, pairs, beam_size):
 
 
 def print_samples(records):
-    """Prints the translations in a run's newest record, above the progress bar."""
-    for sentence, translation in records[-1].get("samples", ()):
+    """Prints the evaluation in a run's newest record, if it has one, above the progress bar."""
+    newest = records[-1]
+    if "dev_loss" in newest:
+        bleu_score = f", BLEU {newest['dev_bleu']:.1f}" if "dev_bleu" in newest else ""
+        tqdm.write(f"step {newest['step']}, dev: loss {newest['dev_loss']:.3f}{bleu_score}")
+    for sentence, translation in newest.get("samples", ()):
         tqdm.write(f"  {one_line(sentence)} → {one_line(translation)}")
 
 

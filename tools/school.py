@@ -155,7 +155,7 @@ def table(solved, lessons):
     students = sorted({student for student, _ in solved})
     width = max(map(len, students), default=0)
     signs = {True: "+", False: "-", None: "."}
-    lines = [" ".join([" " * width, *exercises])]
+    lines = ["+ solved, - not solved, . not marked", " ".join([" " * width, *exercises])]
     for student in students:
         row = [f"{signs[solved.get((student, one))]:>4}" for one in exercises]
         lines.append(" ".join([student.ljust(width), *row]))

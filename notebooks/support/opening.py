@@ -23,8 +23,8 @@ def count_play(sentences):
     for thing, verb in VERBS.items():
         beside = [chinese for english, chinese in played if thing in english]
         others = [text for text in beside if verb not in text]
-        counts = f"{len(beside):2} of them, {len(beside) - len(others):2} with {verb}"
-        print(f"{thing:9} {counts}", *others)
+        counts = f"{len(beside):2} of the {len(played)}, {len(beside) - len(others):2} with {verb}"
+        print(f"{thing:9} {counts}" + "".join(f", not: {text}" for text in others))
     return there
 
 
