@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONUTF8 = 1
+# threads that wait leave the processors to what runs beside, lessons to a training (engine/startup.py)
+export GOMP_SPINCOUNT ?= 10000
 STARTED := $(shell date +%s)
 
 .PHONY: help run translate test lab translator bench train-large
@@ -21,8 +23,6 @@ translate translator train-large: export RAW_RUN := $(value RUN)
 translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, else with the model in the box, or with RUN
 	@$(BIN)/python translate.py $(if $(value RUN),--run "$$RAW_RUN") -- "$$RAW"
 
-# threads that wait leave the processors to a training that runs beside (engine/startup.py)
-lab: export GOMP_SPINCOUNT ?= 10000
 lab: .venv/ready  ## open the course in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 

@@ -64,7 +64,7 @@ def test_a_class_is_marked_whatever_some_have_handed_in(marked):
     """Nested folders, other alphabets, a damaged notebook, missing ones, and a split cell."""
     folder, printed = marked
     text = "\n".join(printed)
-    assert printed[1:4] == [
+    assert printed[2:5] == [
         "Ada L    +    +    +    +    +    +    +    +    +",
         "cem      .    .    .    .    .    .    +    +    +",
         "王        -    -    -    -    -    -    -    -    -",
