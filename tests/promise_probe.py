@@ -19,12 +19,13 @@ def probe(course, data):
     from engine.run_config import RunConfig
     from notebooks.data_preparation import EOS, pad_rows
     from notebooks.make_model import make_model
+    from notebooks.optimizer_schedule import SCHEDULES
     from notebooks.setup import replace
     from notebooks.translation import beam_search
 
     torch.set_num_threads(1)
     results = {"t": []}
-    for schedule in ("linear", "noam"):
+    for schedule in SCHEDULES:
         # without dropout: with it an edit draws other values, since fast forms are left out
         config = replace(RunConfig.preset("tiny"), dtype="float32", steps=3, eval_steps=3,
                          warmup_steps=2, bleu_sentences=1, schedule=schedule,

@@ -15,7 +15,7 @@ from notebooks.loss import BatchLoss
 from notebooks.make_model import make_model
 from notebooks.optimizer_schedule import make_optimizer
 from notebooks.setup import replace
-from notebooks.training import batches_after, train_step
+from notebooks.training import batches_after, resume, save, train_step
 from notebooks.translation import bleu
 
 
@@ -102,3 +102,10 @@ def test_the_batches_of_a_run_that_goes_on_are_those_of_one_that_did_not_stop(sm
         every[done:], batches_after(done, train_set, config), strict=True
     ):
         assert step == same and torch.equal(one.src, other.src)
+
+
+def test_a_checkpoint_from_before_an_entry_was_new_goes_on(tmp_path):
+    part = torch.nn.Linear(1, 1)
+    save({"model": part}, {"step": 3, "best": 1.5, "sums": torch.ones(2)}, tmp_path)
+    assert resume({"model": part}, tmp_path)["stale"] == 0
+    assert resume({"model": part}, tmp_path)["step"] == 3

@@ -10,6 +10,7 @@ import time
 import unicodedata
 import urllib.error
 import urllib.request
+from dataclasses import fields
 from urllib.parse import urlencode
 
 import ctranslate2
@@ -373,3 +374,10 @@ def test_sigterm_finishes_what_was_begun():
     status, content = answers[0]
     assert status == 200
     assert set(content["translatedText"]) == {load_pretrained().translate(texts[:1])[0]}
+
+
+def test_exports_know_every_setting_that_weights_depend_on():
+    """A new one has to reach page_form.py and ctranslate2_form.py, or be nothing to them."""
+    known = "src tgt src_segmentation tgt_segmentation num_layers d_model d_ff num_heads norm"
+    depend = {one.name for one in fields(Config) if one.metadata["weights"]}
+    assert depend == {*known.split(), "tie_embeddings"}

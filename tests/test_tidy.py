@@ -1,7 +1,10 @@
 """`tools/tidy.py`: what executed notebooks keep when they are saved."""
 
+import shutil
+
 import nbformat
 from conftest import NOTEBOOKS, ROOT
+from execute import execute
 from lesson_tables import ROWS, facts_of, with_facts
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from tidy import WIDGET, tidied
@@ -41,3 +44,16 @@ def test_the_tables_say_what_the_notebooks_say_of_themselves():
     for file in ROWS:
         text = (ROOT / file).read_text(encoding="utf-8")
         assert with_facts(file, text, lessons) == text
+
+
+def test_a_lesson_is_executed_with_the_code_of_its_own_copy(tmp_path):
+    """Also where the course is installed, so that a kernel would find that one."""
+    shutil.copytree(ROOT / "engine", tmp_path / "engine")
+    shutil.copy(ROOT / "utils.py", tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    lesson = new_notebook(cells=[new_code_cell("import utils\nprint(utils.ROOT)")])
+    lesson.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(lesson, tmp_path / "notebooks" / "00_a.ipynb")
+    execute(tmp_path / "notebooks" / "00_a.ipynb", tmp_path)
+    [cell] = nbformat.read(tmp_path / "notebooks" / "00_a.ipynb", as_version=4).cells
+    assert cell.outputs[0].text.strip() == str(tmp_path)

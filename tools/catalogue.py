@@ -236,7 +236,7 @@ def entry_like(text, left):
     former = next(entry for entry in left if entry.msgid == alike[0])
     left.remove(former)
     entry = polib.POEntry(msgid=text, msgstr=former.msgstr, flags=["fuzzy"])
-    entry.previous_msgid = former.msgid
+    entry.previous_msgid = former.previous_msgid or former.msgid  # what msgstr translates
     return entry
 
 

@@ -4,6 +4,7 @@ In a copy of the course without a `runs` folder, so that no output depends on wh
 or a training of one's own, has left there.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ def execute(path, course):
     """Executes one lesson in the copy, and writes it tidied to its own place."""
     copy = course / "notebooks" / path.name
     command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace"]
-    subprocess.run([*command, copy], check=True)
+    # the copy's engine and utils, also where the course is installed
+    subprocess.run([*command, copy], check=True, env={**os.environ, "PYTHONPATH": str(course)})
     text = nbformat.writes(tidied(nbformat.read(copy, as_version=4))) + "\n"
     path.write_text(text, encoding="utf-8", newline="\n")
 
