@@ -42,7 +42,7 @@ from notebooks.data_preparation import (
     WordSegmenter,
 )
 from notebooks.make_model import make_model
-from notebooks.setup import replace
+from notebooks.setup import Config, replace
 from notebooks.support.box import load_pretrained
 from notebooks.support.proofs import next_log_probs, shake
 
