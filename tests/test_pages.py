@@ -54,7 +54,9 @@ def test_every_link_leads_somewhere_and_every_picture_has_a_text(site, pages):
                 assert there.is_file(), (path, link)
                 if anchor and there in pages:
                     assert pages[there].find(id=anchor), (path, link)
-        other = page.find("a", hreflang=True)["href"]
+        link = page.find("a", hreflang=True)
+        other = link["href"]
+        assert link["hreflang"] != path.relative_to(site).parts[0]
         assert (path.parent / other).resolve() in pages or path.name in (
             "search.html",
             "genindex.html",

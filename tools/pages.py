@@ -103,6 +103,8 @@ class Edition:
             self.prepare(source, solutions)
             command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"]
             command += ["-D", f"language={self.language or 'en'}", "-d", f"{folder}/doctrees"]
+            shown = self.word("Show code cell {type}")
+            command += ["-D", f"nb_code_prompt_show={shown}"]
             done = subprocess.run([*command, source, site])
             if done.returncode:
                 raise InputError(f"{self.folder}: the site has faults, which stand above")
