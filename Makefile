@@ -24,7 +24,7 @@ translate: .venv/ready  ## translate TEXT: with runs/small if it is finished, el
 	@$(BIN)/python translate.py $(if $(value RUN),--run "$$RAW_RUN") -- "$$RAW"
 
 lab: .venv/ready  ## open the course in JupyterLab
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
+	$(BIN)/jupyter lab --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_setup.ipynb
 
 translator: .venv/ready  ## write the folder translator: a page with the finished runs/small, else the model in the box, or RUN, that translates in a browser
 	$(BIN)/python export.py --form page $(if $(value RUN),--run "$$RAW_RUN") --out translator
