@@ -66,7 +66,7 @@ def lab(course, tmp_path_factory):
     (settings / "labconfig" / "page_config.json").write_text(json.dumps(no_news), encoding="utf-8")
     port = free_port()
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
+        sys.executable, "-m", "jupyterlab", "--no-browser",
         f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}",
         "--LabApp.expose_app_in_browser=True", *recipe[1].split(),
     ]  # fmt: skip
