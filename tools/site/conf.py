@@ -1,5 +1,10 @@
 """Sphinx's settings of the site; tools/pages.py copies them beside the pages."""
 
+import logging
+
+import jieba
+
+jieba.setLogLevel(logging.WARNING)  # Sphinx's index of Chinese words uses it
 project = "Transformer"
 extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "README"
