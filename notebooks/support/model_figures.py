@@ -165,6 +165,30 @@ def recap_figure():
     axis.axis("off")
 
 
+def two_ways_figure():
+    """Lesson 16: how the piano reaches the verb, through play and by the decoder's own look."""
+    axis = plt.subplots(figsize=(10, 3.4))[1]
+    box = dict(boxstyle="round,pad=0.5", ec="#555555")
+    for x, y, text, colour in (
+        (0.0, 2.4, "play\n(the same in\nevery sentence)", "#E4E4E4"),
+        (0.0, 0.4, "piano", "#E4E4E4"),
+        (3.6, 2.4, "play,\nof a piano", "#8DBFE3"),
+        (7.6, 1.4, "the decoder,\nbefore the verb", "#8DBFE3"),
+        (10.2, 1.4, "弹 pluck", "#F0E442"),
+    ):
+        axis.text(x, y, text, ha="center", va="center", size=12, bbox={**box, "fc": colour})
+    for start, end in (
+        ((0.95, 2.4), (3.0, 2.4)), ((0.4, 0.6), (3.0, 2.1)), ((4.2, 2.3), (6.65, 1.65)),
+        ((0.45, 0.4), (6.65, 1.15)), ((8.5, 1.4), (9.6, 1.4)),
+    ):  # fmt: skip
+        arrow(axis, start, end, color="#555555", lw=1.5, shrinkA=0, shrinkB=0)
+    axis.text(5.5, 2.45, "first way: alone enough\nfor 105 of 144", ha="left", va="center")
+    axis.text(4.2, 0.35, "second way: alone enough\nfor 65 of 144", ha="left", va="center")
+    axis.text(2.0, 2.62, "encoder", ha="center", color="#555555")
+    axis.set(xlim=(-1, 11), ylim=(-0.1, 3.1), title="Two ways lead from piano to its verb")
+    axis.axis("off")
+
+
 def cut_figure(rows, heads):
     """Lesson 04: two tokens (2, 6) with the borders of three heads, and the heads (3, 2, 2)."""
     owner = torch.arange(3).repeat_interleave(2).repeat(2, 1)
