@@ -113,7 +113,7 @@ grade: .venv/class  ## mark what stands in class/handed_in/NAME, of all lessons 
 pages: .venv/dev  ## write the course, as it is, as a site in English and Chinese: pages/index.html; with solutions by SOLUTIONS=1
 	$(BIN)/python tools/pages.py $(call flag,SOLUTIONS,--solutions)
 
-chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, in 20 minutes, by EXECUTE=1
+chinese: .venv/dev  ## write the whole course in Chinese to the folder chinese, beside this one's .venv; with Chinese pictures, some minutes more, by EXECUTE=1
 	$(BIN)/python tools/translated_copy.py $(call flag,EXECUTE,--execute)
 
 wheels: .venv/ready  ## fill the folder wheels, from which machines of the same kind install without a network
