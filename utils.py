@@ -32,8 +32,8 @@ def device():
 def check(name):
     """For `@check("Exercise 1")` above a function of asserts: runs it at once.
 
-    Prints what is wrong, and returns that. Raises AssertionError with it only where nbgrader marks
-    the exercise.
+    Prints what is wrong, and returns that. Where nbgrader marks the exercise, it raises
+    AssertionError with it instead.
     """
 
     def run(asserts):
@@ -50,9 +50,9 @@ def check(name):
                 result = "not filled yet"
             else:
                 result = f"not yet. It stopped with {type(error).__name__}: {error}"
-        print(f"{name}: {result}")
         if result != "right" and "NBGRADER_EXECUTION" in os.environ:
             raise AssertionError(f"{name}: {result}")
+        print(f"{name}: {result}")
         return result
 
     return run
