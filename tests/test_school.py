@@ -5,6 +5,7 @@ import html
 import json
 import re
 import shutil
+from concurrent.futures import Future
 
 import nbformat
 import pytest
@@ -12,6 +13,7 @@ import school
 import student
 from conftest import NOTEBOOKS, ROOT, run_python
 from exercises import exercises, tagged
+from nbgrader.api import Gradebook
 from test_exercises import WRONG
 
 from engine.errors import run_command
@@ -58,6 +60,37 @@ def marked(tmp_path_factory):
         notebook.cells.insert(notebook.cells.index(first) + 1, second)
         nbformat.write(notebook, path)
         yield folder, school.grade(LESSONS)
+
+
+def test_students_are_known_before_two_processes_mark_them(tmp_path, monkeypatch):
+    """Both would add a student whose first two notebooks are marked at the same time."""
+
+    class Pool:
+        """In place of processes: notes whom the book knows when a notebook's turn comes."""
+
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, mark, folder, student, number):
+            with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+                known.append([one.id for one in book.students])
+            done = Future()
+            done.set_result(None)
+            return done
+
+    known = []
+    monkeypatch.setattr(school, "CLASS", tmp_path)
+    monkeypatch.setattr(school, "collect", lambda _: ([("Ada", "03"), ("Ada", "04")], []))
+    monkeypatch.setattr(school, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(school, "marks", dict)
+    school.grade([])
+    assert known == [["Ada"], ["Ada"]]
 
 
 def test_a_class_is_marked_whatever_some_have_handed_in(marked):

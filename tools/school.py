@@ -170,6 +170,9 @@ def grade(lessons):
     if missing := [path for path in lessons if not (CLASS / "release" / path.name[:2]).exists()]:
         release(missing)
     found, wrong = collect(lessons)
+    with Gradebook(f"sqlite:///{CLASS / 'gradebook.db'}") as book:
+        for student in sorted({student for student, _ in found}):
+            book.update_or_create_student(student)  # else both processes may add the same one
     # two notebooks share the processors
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
