@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 from concurrent.futures import Future
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -65,29 +67,18 @@ def marked(tmp_path_factory):
 def test_students_are_known_before_two_processes_mark_them(tmp_path, monkeypatch):
     """Both would add a student whose first two notebooks are marked at the same time."""
 
-    class Pool:
-        """In place of processes: notes whom the book knows when a notebook's turn comes."""
-
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def submit(self, mark, folder, student, number):
-            with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
-                known.append([one.id for one in book.students])
-            done = Future()
-            done.set_result(None)
-            return done
+    def submit(mark, folder, student, number):
+        with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+            known.append([one.id for one in book.students])
+        done = Future()
+        done.set_result(None)
+        return done
 
     known = []
     monkeypatch.setattr(school, "CLASS", tmp_path)
     monkeypatch.setattr(school, "collect", lambda _: ([("Ada", "03"), ("Ada", "04")], []))
-    monkeypatch.setattr(school, "ProcessPoolExecutor", Pool)
+    pool = nullcontext(SimpleNamespace(submit=submit))
+    monkeypatch.setattr(school, "ProcessPoolExecutor", lambda *_, **__: pool)
     monkeypatch.setattr(school, "marks", dict)
     school.grade([])
     assert known == [["Ada"], ["Ada"]]
