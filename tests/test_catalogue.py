@@ -222,7 +222,8 @@ def test_the_copy_differs_in_what_is_read_alone(chinese):
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs):
             if one.cell_type == "markdown":
-                assert not catalogue.is_message(one.source) or one.source != other.source
+                same = {*catalogue.texts_of(one.source)} & {*catalogue.texts_of(other.source)}
+                assert not any(map(THREE_WORDS.search, same)), same  # also none in a solution
                 continue
             assert computed(one.source) == computed(other.source)
             assert fields(one.source) == fields(other.source), path

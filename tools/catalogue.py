@@ -3,9 +3,10 @@
     python tools/catalogue.py update|check [LANGUAGE] [--complete]
 
 A message is a block of Markdown (a paragraph, a list, a table, a heading), what is read in code
-(catalogue_code.py), or a text in a picture. What code prints and formulas that stand alone are the
-English notebook's. There is no second set of notebooks: a copy of the course in another language is
-made of the English one and the catalogue. Its pictures are English until it is executed.
+(catalogue_code.py), in solutions too, or a text in a picture. What code prints and formulas that
+stand alone are the English notebook's. There is no second set of notebooks: a copy of the course in
+another language is made of the English one and the catalogue. Its pictures are English until it is
+executed.
 
 A block that is meant to differ, since it explains Chinese to those who read none, has "differs" in
 its translator's comment; it is not compared.
@@ -56,8 +57,9 @@ WORD = re.compile(r'\b(?:_|word)\(\s*"([^"]+)"|data-word>([^<]+)<')
 TOLD = {"alt", "caption"}  # of a picture, in its cell's metadata
 ALIKE = 0.6  # a changed block that is as like its former self keeps the translation, as fuzzy
 BLOCK = re.compile(r"(?m)(?:^```[\s\S]*?```|^\$\$[\s\S]*?\$\$|[^\n]|\n(?!\n))+")
+PYTHON = re.compile(r"```python\n([\s\S]*)```")  # a fenced block of it, as solutions have one
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
-WORDLESS = re.compile(r"```[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+|[^\w]*")
+WORDLESS = re.compile(r"```(?!text)[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+|[^\w]*")
 
 
 def blocks(text):
@@ -68,6 +70,15 @@ def blocks(text):
 def is_message(block):
     """Whether there is something to translate."""
     return not WORDLESS.fullmatch(block)
+
+
+def texts_of(markdown):
+    """The messages of a Markdown text; of a block of Python, those of its code."""
+    for block in blocks(markdown):
+        if code := PYTHON.fullmatch(block):
+            yield from code_messages(code[1])
+        elif is_message(block):
+            yield block
 
 
 def sources():
@@ -88,12 +99,10 @@ def texts(name, text):
     if name == UTILS:
         return [code_messages(text)]
     if name.endswith(".md"):
-        return [filter(is_message, blocks(text))]
+        return [texts_of(text)]
     cells = nbformat.reads(text, as_version=4).cells
     return [
-        code_messages(cell.source)
-        if cell.cell_type == "code"
-        else filter(is_message, blocks(cell.source))
+        code_messages(cell.source) if cell.cell_type == "code" else texts_of(cell.source)
         for cell in cells
     ]
 
@@ -250,9 +259,14 @@ UNTRANSLATED = "<!-- not translated yet -->\n"
 
 def translated(text, words):
     """A Markdown text with its blocks in the other language, or as they are, and marked."""
-    return "\n\n".join(
-        words.get(block, as_it_is(block)) if is_message(block) else block for block in blocks(text)
-    )
+    return "\n\n".join(translated_block(block, words) for block in blocks(text))
+
+
+def translated_block(block, words):
+    """A block in the other language, or as it is, and marked."""
+    if code := PYTHON.fullmatch(block):
+        return f"```python\n{translated_code(code[1], words)}```"
+    return words.get(block, as_it_is(block)) if is_message(block) else block
 
 
 def as_it_is(block):
