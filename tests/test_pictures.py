@@ -81,6 +81,13 @@ def test_a_figure_speaks_the_language_of_its_copy(monkeypatch):
     assert (axis.get_title(), axis.get_xlabel()) == ("第 3 层第 12 头", "步")
     assert shown == ["之后", "piano"]
     assert axis.get_legend().get_texts()[0].get_text() == "之前"
+    # beside a map, words are those of its sentence
+    rows = pictures.plt.subplots()[1]
+    rows.imshow([[0, 1], [1, 0]])
+    rows.set_yticks([0, 1], ["layer 1, head 2", "after"])
+    pictures.picture(rows.figure)
+    assert [label.get_text() for label in rows.get_yticklabels()] == ["第 1 层第 2 头", "after"]
+    pictures.plt.close(rows.figure)
     pictures.plt.close(axis.figure)
     weights = torch.tensor([[0.5, 0.5]])
     axis = pictures.attention_heatmap(weights, ["after"], ["after", "dinner"], "step")

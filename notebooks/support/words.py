@@ -35,9 +35,11 @@ def translate_figure(figure):
     """Gives a figure's texts in the copy's language, but for the words beside a map's cells."""
     for text in figure.findobj(Text):
         text.set_text(in_language(text.get_text()))
-    for axes in (axes for axes in figure.axes if not axes.images):
+    for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             before = [label.get_text() for label in axis.get_ticklabels()]
-            after = [in_language(label) for label in before]
+            # what has a number beside a map, as "head 1", is no word of its sentence
+            after = [in_language(label) if NUMBER.search(label) or not axes.images else label
+                     for label in before]  # fmt: skip
             if after != before:
                 axis.set_ticks(axis.get_ticklocs(), after)
