@@ -135,6 +135,15 @@ def test_a_number_in_a_picture_may_be_another_one():
     assert written("other 3", patterns) == "other 3"
 
 
+def test_a_line_with_a_formula_in_a_picture_has_no_chinese():
+    """Matplotlib's font for formulas has none, and draws boxes."""
+    for path in NOTEBOOKS:
+        words = catalogue.translations("zh_CN", path.stem)
+        for text in catalogue.pictured(nbformat.read(path, as_version=4)):
+            lines = words.get(text, "").splitlines()
+            assert not [line for line in lines if "$" in line and CHINESE.search(line)]
+
+
 def test_what_is_translated_is_chinese():
     """In prose, pictures, hints, docstrings and comments; but for examples of English."""
     for name in catalogue.sources():
