@@ -18,7 +18,7 @@ from exercises import exercises, tagged
 from nbgrader.api import Gradebook
 from test_exercises import WRONG
 
-from engine.errors import run_command
+from engine.errors import InputError, run_command
 
 LESSONS = [NOTEBOOKS[number] for number in (3, 4, 5)]
 
@@ -175,3 +175,18 @@ def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, capsys):
     for arguments in (["assignments", "17"], ["grade", "03"]):
         assert run_command(school.main, arguments) == 2
     assert capsys.readouterr().err.count("\n") == 3
+
+
+def test_a_kernel_whose_port_another_took_is_started_again(monkeypatch):
+    failed = {"success": False, "log": "RuntimeError: Kernel died before replying to kernel_info",
+              "error": ""}  # fmt: skip
+    right = {"success": True}
+    results = [failed, right | {"log": ""}]
+    api = SimpleNamespace(autograde=lambda *_, **__: results.pop(0),
+                          generate_feedback=lambda *_, **__: right)  # fmt: skip
+    monkeypatch.setattr(school, "nbgrader", lambda folder: api)
+    school.mark(None, "Ada L", "03")
+    assert results == []
+    results = [failed, failed]
+    with pytest.raises(InputError, match="Kernel died"):
+        school.mark(None, "Ada L", "03")

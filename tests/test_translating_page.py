@@ -242,7 +242,7 @@ def test_the_page_speaks_chinese_too(opened):
         expect(page.locator("#stage h2")).to_have_text(re.compile("[\u4e00-\u9fff]"))
     page.locator("#scenes button").nth(1).click()
     viewer = page.locator(".attention-viewer")
-    expect(viewer).to_contain_text("发问（查询）")
+    expect(viewer).to_contain_text("把指针移到左边的词上")
     viewer.locator('g[data-side="query"]').first.click()
     before = viewer.locator(".share").all_text_contents()
     viewer.get_by_label("头", exact=True).select_option("3")

@@ -131,7 +131,10 @@ def without_doubles(notebook):
 def mark(folder, student, number):
     """Marks one notebook of a class, and writes its feedback."""
     api = nbgrader(folder)
-    succeed(api.autograde(number, student, force=True, create=True))
+    result = api.autograde(number, student, force=True, create=True)
+    if "Kernel died before replying" in str(result):  # another kernel took its port meanwhile
+        result = api.autograde(number, student, force=True, create=True)
+    succeed(result)
     succeed(api.generate_feedback(number, student, force=True))
 
 
