@@ -59,6 +59,7 @@ ALIKE = 0.6  # a changed block that is as like its former self keeps the transla
 BLOCK = re.compile(r"(?m)(?:^```[\s\S]*?```|^\$\$[\s\S]*?\$\$|[^\n]|\n(?!\n))+")
 PYTHON = re.compile(r"```python\n([\s\S]*)```")  # a fenced block of it, as solutions have one
 # what no reader reads as words: code, formulas that stand alone, tags, pictures without a text
+# (but a fence marked as text is read: pseudocode, and commands with what they do behind them)
 WORDLESS = re.compile(r"```(?!text)[\s\S]*```|(    .*\n?)+|\$\$[\s\S]*\$\$|(<[^>]+>\s*)+|[^\w]*")
 
 
